@@ -1,0 +1,91 @@
+"""What can be run here: `nox -l` lists it. Each session sets up its own environment once.
+
+An environment is installed anew only when pyproject.toml changes: the package is installed
+editable, so that a change in the code needs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.10.9"
+nox.options.reuse_venv = "yes"
+nox.options.default_venv_backend = "virtualenv"
+nox.options.sessions = ["lint", "format", "types", "tests"]
+
+PYPROJECT = Path(__file__).with_name("pyproject.toml")
+
+# What vLLM's own modules need to be imported from a release's tree, beyond what patchkit needs.
+ENGINE: tuple[str, ...] = ()
+
+
+def install(
+    session: nox.Session, *groups: str, package: bool = True, extra: Sequence[str] = ()
+) -> None:
+    """Install dependency groups, the package and extra requirements, unless they are there."""
+    project = nox.project.load_toml(PYPROJECT)
+    wanted = [*nox.project.dependency_groups(project, *groups), *extra]
+    wanted += ["--editable", str(PYPROJECT.parent)] if package else []
+    stamp = Path(session.virtualenv.location) / "installed.sha256"
+    digest = hashlib.sha256(repr((wanted, project)).encode()).hexdigest()
+    if stamp.exists() and stamp.read_text() == digest:
+        return
+    stamp.unlink(missing_ok=True)
+    session.install(*wanted)
+    stamp.write_text(digest)
+
+
+@nox.session
+def rebase(session: nox.Session) -> None:
+    """Move the stored series to a release: nox -s rebase -- v0.29.0"""
+    install(session)
+    session.run("patchkit", "rebase", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run every test that needs no GPU, then those that need an importable vLLM."""
+    install(session, "test")
+    session.run("pytest", "-m", "not gpu and not engine", *session.posargs)
+    if not session.posargs:
+        session.notify("engine")
+
+
+@nox.session
+def engine(session: nox.Session) -> None:
+    """Run the tests that import vLLM's own modules, on the CPU."""
+    install(session, "test", extra=ENGINE)
+    session.run("pytest", "-m", "engine", *session.posargs)
+
+
+@nox.session
+def gpu(session: nox.Session) -> None:
+    """Run the tests that need a CUDA device; without one they are skipped, with the reason."""
+    install(session, "test")
+    # 5 is "no test was collected", which holds until the first kernel is here
+    session.run("pytest", "-m", "gpu", *session.posargs, success_codes=[0, 5])
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check the rules of pyproject.toml."""
+    install(session, "lint", package=False)
+    session.run("ruff", "check", *session.posargs)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the types."""
+    install(session, "type")
+    session.run("mypy", *session.posargs)
+
+
+@nox.session(name="format")
+def formatting(session: nox.Session) -> None:
+    """Check the formatting; `nox -s format -- .` rewrites it."""
+    install(session, "lint", package=False)
+    session.run("ruff", "format", *(session.posargs or ["--diff", "."]))

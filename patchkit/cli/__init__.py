@@ -1,0 +1,140 @@
+"""The command line: one file a command, imported when it runs; exit statuses are decided here."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from patchkit.errors import ExitCode, PatchkitError, UsageError
+
+# The first line of each command's help, so that `patchkit --help` imports none of them.
+COMMANDS = {
+    "init": "Set up a folder for a patch series.",
+    "pin": "Add a release to the pins from the package index.",
+    "rebase": "Move the stored series to another vLLM release.",
+    "port": "Move plain patch files from one vLLM tree to another.",
+    "check": "Prove that what is stored is sound.",
+}
+
+
+class BugError(PatchkitError):
+    """Our own mistake, told in the form of a user's."""
+
+    exit_code = ExitCode.BUG
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the commands in the order in which they are met."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return a command, importing its module."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"patchkit.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is meant; a mistyped one is answered with the nearest."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "`patchkit --help` lists the commands"
+            raise UsageError(f"no such command {args[0]!r}", place="patchkit", hint=hint)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the list of commands from the table above."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001
+    if value and not ctx.resilient_parsing:
+        from importlib import metadata
+
+        print("patchkit", metadata.version("patchkit"))
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+def patchkit() -> None:
+    """Keep patches on vLLM alive.
+
+    \b
+    Try it on your own patch:
+      patchkit port fix.patch --base v0.28.0 --target v0.29.0
+    Keep a series in a repository:
+      patchkit init --from v0.28.0
+      patchkit rebase v0.29.0
+
+    Exit status: 0 done, 1 refused, 2 usage, 3 conflicts or findings, 70 a bug.
+    """
+
+
+def main() -> None:
+    """Run the command line and leave with its exit status."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(args: Sequence[str]) -> int:
+    """Return the exit status of one command line; what went wrong has then been said."""
+    as_json = "--json" in args
+    try:
+        status = patchkit.main(list(args), prog_name="patchkit", standalone_mode=False)
+        return int(status or ExitCode.DONE)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.UsageError as err:
+        return _refuse(_usage_error(err), as_json)
+    except PatchkitError as err:
+        return _refuse(err, as_json)
+    except (click.Abort, KeyboardInterrupt):
+        return _refuse(PatchkitError("interrupted"), as_json)
+    except BrokenPipeError:  # the reader of our output has gone; there is nobody left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.REFUSED
+    except Exception as err:
+        return _report_bug(err, as_json)
+
+
+def _usage_error(err: click.UsageError) -> PatchkitError:
+    where = err.ctx.command_path if err.ctx else "patchkit"
+    message = err.format_message().rstrip(".")
+    message = message[:1].lower() + message[1:]
+    return UsageError(message, place=where, hint=f"`{where} --help` has examples")
+
+
+def _refuse(err: PatchkitError, as_json: bool) -> int:
+    from patchkit.cli import render
+
+    render.show_error(err, as_json=as_json)
+    return err.exit_code
+
+
+def _report_bug(err: Exception, as_json: bool) -> int:
+    import traceback
+
+    traceback.print_exception(err)
+
+    fact = f"this is a bug in patchkit ({type(err).__name__}: {err})"
+    return _refuse(BugError(fact, hint="please report it with the lines above"), as_json)

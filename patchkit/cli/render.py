@@ -1,0 +1,160 @@
+"""What people and programs see: the only module that formats for a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from patchkit import report
+from patchkit.errors import PatchkitError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+    from patchkit.outcome import HunkOutcome
+    from patchkit.upstream.progress import Progress
+
+PROGRESS_AFTER_S = 1.0
+
+
+def show_json(value: dict[str, Any]) -> None:
+    """Print a JSON document on standard output."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def show_error(error: PatchkitError, *, as_json: bool) -> None:
+    """Print a refusal: JSON on standard output, or two lines on standard error."""
+    if as_json:
+        show_json(report.error_json(error))
+        return
+    say(f"error: {error}", to_stderr=True)
+    if error.hint:
+        say(f"hint: {error.hint}", to_stderr=True)
+
+
+def say(text: str = "", *, to_stderr: bool = False) -> None:
+    """Print one plain line."""
+    print(text, file=sys.stderr if to_stderr else sys.stdout)
+
+
+def show_outcomes(outcomes: Sequence[HunkOutcome]) -> None:
+    """Print one row a hunk: a table on a terminal, a line elsewhere; then the counts."""
+    if sys.stdout.isatty():
+        _show_table(outcomes)
+    else:
+        for outcome in outcomes:
+            say(_line(outcome))
+    say(report.summary(outcomes))
+
+
+def why(outcome: HunkOutcome) -> list[str]:
+    """Return what speaks for or against one outcome, most telling first."""
+    lines = [drift.text for drift in outcome.drifts]
+    if outcome.reason:
+        lines.append(outcome.reason)
+    lines += [str(evidence) for evidence in outcome.evidence]
+    if outcome.blocked_by:
+        lines.append("blocked by " + ", ".join(outcome.blocked_by))
+    lines += [f"candidate: {candidate}" for candidate in outcome.candidates]
+    lines += [f"not checked: {what}" for what in outcome.not_checked]
+    return lines
+
+
+def verdict(outcome: HunkOutcome) -> str:
+    """Return the status in words."""
+    text = outcome.status.value.replace("_", " ")
+    return f"{text}, drifted" if outcome.drifted else text
+
+
+def where(outcome: HunkOutcome) -> str:
+    """Return the place in the target, or in the base for what did not land."""
+    path = outcome.path_after or outcome.path_before
+    text = f"{path}:{outcome.target_lines[0]}" if outcome.target_lines else path
+    name = outcome.definition_after or outcome.definition_before
+    return f"{text} {name}" if name else text
+
+
+def _line(outcome: HunkOutcome) -> str:
+    method = outcome.method.value if outcome.method else "-"
+    head = f"{outcome.patch}:{outcome.hunk}: {verdict(outcome)} ({method}) {where(outcome)}"
+    reasons = "; ".join(why(outcome))
+    return f"{head}: {reasons}" if reasons else head
+
+
+def _show_table(outcomes: Sequence[HunkOutcome]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("patch", overflow="fold", max_width=16)
+    table.add_column("hunk", justify="right")
+    table.add_column("outcome", max_width=10)
+    table.add_column("method", max_width=10)
+    table.add_column("evidence", overflow="fold", ratio=1)
+    named = None
+    for outcome in outcomes:
+        colour = "yellow" if outcome.drifted else "green" if outcome.landed else "red"
+        table.add_row(
+            Text(outcome.patch.removesuffix(".patch") if outcome.patch != named else ""),
+            str(outcome.hunk),
+            Text(verdict(outcome), style=colour),
+            outcome.method.value if outcome.method else "",
+            Text("\n".join([where(outcome), *why(outcome)])),
+        )
+        named = outcome.patch
+    Console().print(table)
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """Yield what a long step reports to: on a terminal a bar, once a second has gone."""
+    from patchkit.upstream.progress import silent
+
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    bar = _Bar()
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+class _Bar:
+    """A progress bar that starts late, so that quick work shows none; any thread may call it."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._lock = threading.Lock()
+        self._bar: RichProgress | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, label: str, done_bytes: int, total_bytes: int | None) -> None:
+        with self._lock:
+            if time.monotonic() - self._started < PROGRESS_AFTER_S:
+                return
+            bar = self._bar or self._open()
+            if label not in self._tasks:
+                self._tasks[label] = bar.add_task(label, total=total_bytes)
+            bar.update(self._tasks[label], completed=done_bytes, total=total_bytes)
+
+    def _open(self) -> RichProgress:
+        from rich.console import Console
+        from rich.progress import Progress as RichProgress
+
+        self._bar = RichProgress(console=Console(stderr=True), transient=True)
+        self._bar.start()
+        return self._bar
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.stop()

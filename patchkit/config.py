@@ -1,0 +1,152 @@
+"""The user's configuration: `[tool.patchkit]` of the nearest pyproject.toml, with its defaults."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from patchkit.errors import UsageError
+from patchkit.profile import Profile, override_profile
+from patchkit.vllm.profile import VLLM
+
+PYPROJECT = "pyproject.toml"
+PINS = "upstream_pins.toml"
+KEYS = ("series", "pins", "profile")
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a repository says of itself.
+
+    `root` is the folder that paths are relative to. `series` names the series folders, in the order
+    in which they compose. `pins` are laid over those that the package ships; None where the
+    repository has none of its own. `profile` is the shipped one with the repository's changes.
+    """
+
+    root: Path
+    series: tuple[str, ...] = ("patches",)
+    pins: Path | None = None
+    profile: Profile = VLLM
+
+    @property
+    def pins_to_write(self) -> Path:
+        """The file that `pin` adds a release to."""
+        return self.pins or self.root / PINS
+
+    @property
+    def state_folder(self) -> Path:
+        """The folder of what patchkit keeps while it works; never a part of the repository."""
+        return self.root / ".patchkit"
+
+
+def find_config(start: Path) -> Config:
+    """Return the configuration that holds in a folder: the nearest `[tool.patchkit]` upward.
+
+    Without one the folder itself is the root, with the defaults.
+    """
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        path = folder / PYPROJECT
+        if path.is_file():
+            table = _read_table(path, _shown(path, start))
+            if table is not None:
+                return parse_config(table, root=folder, place=_shown(path, start))
+    return _with_default_pins(Config(root=start))
+
+
+def parse_config(table: dict[str, Any], *, root: Path, place: str) -> Config:
+    """Return the configuration from a `[tool.patchkit]` table."""
+    for key in table:
+        if key not in KEYS:
+            raise UsageError(
+                f"unknown key {key!r} in [tool.patchkit]",
+                place=place,
+                expected="one of " + ", ".join(KEYS),
+            )
+    config = Config(
+        root=root,
+        series=_series(table.get("series", ["patches"]), place),
+        pins=_path(table, "pins", root, place),
+        profile=_profile(table.get("profile", {}), f"{place}: tool.patchkit.profile"),
+    )
+    return _with_default_pins(config)
+
+
+def _with_default_pins(config: Config) -> Config:
+    beside = config.root / PINS
+    if config.pins is None and beside.is_file():
+        return replace(config, pins=beside)
+    return config
+
+
+def _read_table(path: Path, place: str) -> dict[str, Any] | None:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
+        raise UsageError(f"not valid TOML: {err}", place=place) from err
+    table = document.get("tool", {}).get("patchkit")
+    if table is not None and not isinstance(table, dict):
+        raise UsageError(
+            f"tool.patchkit is {_toml_type(table)}",
+            place=place,
+            expected="a table, [tool.patchkit]",
+        )
+    return table
+
+
+def _series(value: object, place: str) -> tuple[str, ...]:
+    expected = 'a list of folders, such as ["patches"]'
+    if not isinstance(value, list):
+        raise UsageError(f"series is {_toml_type(value)}", place=place, expected=expected)
+    if not value:
+        raise UsageError("series is empty", place=place, expected=expected)
+    for number, folder in enumerate(value):
+        if not isinstance(folder, str):
+            fact = f"series[{number}] is {_toml_type(folder)}"
+            raise UsageError(fact, place=place, expected="the name of a folder")
+        parts = Path(folder).parts
+        if not parts or Path(folder).is_absolute() or ".." in parts:
+            raise UsageError(
+                f"series[{number}] is {folder!r}",
+                place=place,
+                expected="a folder within the repository, relative to pyproject.toml",
+            )
+    names = tuple(Path(folder).as_posix() for folder in value)
+    for number, folder in enumerate(names):
+        if folder in names[:number]:
+            raise UsageError(
+                f"series[{number}] names {folder!r} a second time",
+                place=place,
+                expected="each series folder once",
+            )
+    return names
+
+
+def _path(table: dict[str, Any], key: str, root: Path, place: str) -> Path | None:
+    value = table.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        fact = f"{key} is {_toml_type(value)}" if value != "" else f"{key} is empty"
+        raise UsageError(fact, place=place, expected="the path of a TOML file")
+    return root / value
+
+
+def _profile(value: object, place: str) -> Profile:
+    if not isinstance(value, dict):
+        raise UsageError(
+            f"is {_toml_type(value)}", place=place, expected="a table, [tool.patchkit.profile]"
+        )
+    return override_profile(VLLM, value, place)
+
+
+def _toml_type(value: object) -> str:
+    names = {str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    names |= {list: "a list", dict: "a table"}
+    return names.get(type(value), f"a {type(value).__name__}")
+
+
+def _shown(path: Path, start: Path) -> str:
+    return path.name if path.parent == start else str(path)

@@ -1,0 +1,88 @@
+"""What became of a hunk, as values: status, method, evidence, drift."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """What became of one hunk."""
+
+    PLACED = "placed"
+    ALREADY_UPSTREAM = "already_upstream"
+    PARTLY_UPSTREAM = "partly_upstream"
+    CONFLICTED = "conflicted"
+    ORPHANED = "orphaned"
+    BLOCKED = "blocked"
+
+
+class Method(StrEnum):
+    """How a hunk was placed, from exact to clever."""
+
+    EXACT = "exact"
+    OFFSET = "offset"
+    MERGE3 = "merge3"
+    MOVED = "moved"
+    RENAMED = "renamed"
+    TYPED = "typed"
+    ADAPTATION = "adaptation"
+    NEW_FILE = "new_file"
+    DELETE_FILE = "delete_file"
+    METADATA = "metadata"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One fact that speaks for (or against) a verdict; `kind` is stable, `text` is for people."""
+
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Drift:
+    """One part of the surface that new code relies on and that changed between base and target."""
+
+    kind: str  # "attribute", "keyword", "name" or "import"
+    name: str
+    read_at: str  # "path:line" in the authored file
+    text: str
+
+
+@dataclass(frozen=True)
+class HunkOutcome:
+    """The verdict on one hunk.
+
+    `hunk` counts from 1 within the patch. `target_lines` is (first, last), 1-based and inclusive,
+    in the target file after the whole run; None where nothing landed.
+    """
+
+    patch: str
+    hunk: int
+    status: Status
+    path_before: str
+    path_after: str | None = None
+    definition_before: str | None = None
+    definition_after: str | None = None
+    method: Method | None = None
+    evidence: tuple[Evidence, ...] = ()
+    drifts: tuple[Drift, ...] = ()
+    target_lines: tuple[int, int] | None = None
+    reason: str | None = None
+    candidates: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()
+
+    @property
+    def drifted(self) -> bool:
+        """Whether the ground that the new code relies on changed though the edit fits."""
+        return bool(self.drifts)
+
+    @property
+    def landed(self) -> bool:
+        """Whether the target now holds this hunk's change."""
+        return self.status in (Status.PLACED, Status.ALREADY_UPSTREAM)

@@ -1,0 +1,159 @@
+"""Overlays: whole new files that a series puts into the package, one source for all releases."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+from patchkit.errors import PatchkitError
+from patchkit.tree import SourceTree
+from patchkit.vllm.profile import VLLM
+
+FORMAT = 1
+_KEYS = ("source", "path", "sha256")
+
+
+@dataclass(frozen=True)
+class OverlayEntry:
+    """One new file: where its text is kept, where it goes in the tree, the digest of its text."""
+
+    source: str
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """The new files of a series, in order of path."""
+
+    entries: tuple[OverlayEntry, ...]
+
+
+def overlay_entry(source: str, path: str, content: bytes) -> OverlayEntry:
+    """Return the entry for a source with its digest."""
+    return OverlayEntry(source, path, sha256(content).hexdigest())
+
+
+def parse_overlay(data: bytes, place: str, *, package: str = VLLM.package) -> Overlay:
+    """Return the overlay in an `overlay.toml`; raises PatchkitError with place `name:line`."""
+    try:
+        text = data.decode()
+        table = tomllib.loads(text)
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as err:
+        raise PatchkitError(f"is not TOML: {err}", place=place) from err
+    if table.get("format") != FORMAT or isinstance(table["format"], bool):
+        raise PatchkitError(
+            f"format is {table.get('format')!r}", place=place, expected=f"format = {FORMAT}"
+        )
+    if unknown := sorted(table.keys() - {"format", "file"}):
+        raise PatchkitError(f"unknown key {unknown[0]!r}", place=place, expected="format, [[file]]")
+    rows = table.get("file", [])
+    if not isinstance(rows, list) or not rows:
+        raise PatchkitError("overlay has no files", place=place, expected="[[file]] tables")
+    starts = [
+        text.count("\n", 0, match.start()) + 1
+        for match in re.finditer(r"^[ \t]*\[\[[ \t]*file[ \t]*\]\]", text, re.MULTILINE)
+    ]
+    places = [f"{place}:{line}" for line in starts] if len(starts) == len(rows) else []
+    entries: list[OverlayEntry] = []
+    for number, row in enumerate(rows):
+        row_place = places[number] if places else place
+        entry = _parse_entry(row, row_place, package)
+        _refuse_clash(entry, entries, row_place)
+        entries.append(entry)
+    return Overlay(tuple(entries))
+
+
+def format_overlay(overlay: Overlay) -> bytes:
+    """Return the `overlay.toml`, files in order of path."""
+    parts = [f"format = {FORMAT}\n"]
+    for entry in sorted(overlay.entries, key=lambda entry: entry.path):
+        parts.append("\n[[file]]\n")
+        parts += [f"{key} = {_quote(getattr(entry, key))}\n" for key in _KEYS]
+    return "".join(parts).encode()
+
+
+def overlay_conflicts(overlay: Overlay, target: SourceTree) -> tuple[str, ...]:
+    """Return the paths at which the target has a file already, or a file where a folder must be."""
+    return tuple(
+        entry.path
+        for entry in overlay.entries
+        if entry.path in target.files
+        or any(folder in target.files for folder in _above(entry.path))
+    )
+
+
+def overlay_changes(
+    overlay: Overlay, sources: Mapping[str, bytes], target: SourceTree, place: str = "overlay.toml"
+) -> Mapping[str, bytes]:
+    """Return the new files by path.
+
+    Raises PatchkitError for a source that is missing or not of its digest, and where upstream has
+    a file of that name: `overlay_conflicts` gives those as values.
+    """
+    for entry in overlay.entries:
+        content = sources.get(entry.source)
+        if content is None:
+            raise PatchkitError(f"source {entry.source} is missing", place=place)
+        found = sha256(content).hexdigest()
+        if found != entry.sha256:
+            raise PatchkitError(
+                f"source {entry.source} has sha256 {found}",
+                place=place,
+                expected=entry.sha256,
+                hint="the source was edited after it was put down in the overlay",
+            )
+    if conflicts := overlay_conflicts(overlay, target):
+        name = target.name or "the target"
+        raise PatchkitError(f"{name} has {', '.join(conflicts)} already", place=place)
+    return {entry.path: sources[entry.source] for entry in overlay.entries}
+
+
+def _parse_entry(row: object, place: str, package: str) -> OverlayEntry:
+    if not isinstance(row, dict):
+        raise PatchkitError("file is not a table", place=place, expected="a [[file]] table")
+    for key in row:
+        if key not in _KEYS:
+            raise PatchkitError(f"unknown key {key!r}", place=place, expected=", ".join(_KEYS))
+    for key in _KEYS:
+        if not isinstance(row.get(key), str):
+            raise PatchkitError(f"{key} is {row.get(key)!r}", place=place, expected="a string")
+    if not re.fullmatch(r"[0-9a-f]{64}", row["sha256"]):
+        raise PatchkitError(
+            f"sha256 is {row['sha256']!r}", place=place, expected="64 lower-case hex digits"
+        )
+    for key in ("source", "path"):
+        _check_path(row[key], key, place)
+    if not row["path"].startswith(f"{package}/"):
+        raise PatchkitError(f"path is {row['path']!r}", place=place, expected=f"one in {package}/")
+    return OverlayEntry(row["source"], row["path"], row["sha256"])
+
+
+def _check_path(path: str, key: str, place: str) -> None:
+    """Raise unless the path is relative, posix and in its shortest form."""
+    odd = not path or "\\" in path or any(ord(char) < 32 or ord(char) == 127 for char in path)
+    if odd or path.startswith("/") or ":" in path.split("/")[0]:
+        raise PatchkitError(f"{key} is {path!r}", place=place, expected="a relative posix path")
+    if str(PurePosixPath(path)) != path or any(part in (".", "..") for part in path.split("/")):
+        raise PatchkitError(f"{key} is {path!r}", place=place, expected="a path without . and ..")
+
+
+def _refuse_clash(entry: OverlayEntry, before: list[OverlayEntry], place: str) -> None:
+    """Raise where two files would share a place, on a disk that ignores case as well."""
+    path = entry.path.casefold()
+    for other in before:
+        taken = other.path.casefold()
+        if path == taken or taken in _above(path) or path in _above(taken):
+            raise PatchkitError(f"path {entry.path} clashes with {other.path}", place=place)
+
+
+def _above(path: str) -> list[str]:
+    return [str(folder) for folder in PurePosixPath(path).parents][:-1]
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

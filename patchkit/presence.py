@@ -1,0 +1,146 @@
+"""Whether a target already holds an edit: decided by content, with evidence, never by undoing it.
+
+What the edit inserts must have an image in the target that says the same and that is not something
+the base had already; what it removes must be absent, and absence has to be shown: the list it stood
+in is there, its neighbours are there, and nothing unexplained stands between them.
+"""
+
+from __future__ import annotations
+
+from patchkit.align import Alignment
+from patchkit.edit import Edit
+from patchkit.outcome import Evidence
+from patchkit.outline import outline_of
+from patchkit.syntax import Node
+
+
+def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence | None:
+    """Return the evidence that the target holds an edit already, None where it does not.
+
+    `base` maps the base, `authored` the base with the patch, to the same target.
+    """
+    container = authored.image(edit.new_container)
+    if container is None:
+        return None
+    inserted = [n for n in edit.inserted if n.kind != "Comment"]
+    removed = [n for n in edit.removed if n.kind != "Comment"]
+    if not inserted and not removed:
+        if edit.inserted or edit.removed:
+            return _comments_present(edit, base, authored, container)
+        return _token_present(edit, container)
+    images = [authored.image(n) for n in inserted]
+    taken = _base_images(edit, base)
+    for node, image in zip(inserted, images, strict=True):
+        if image is None or image.digest != node.digest or image in taken:
+            return None
+    if removed and not _absent(edit, removed, inserted, container, base):
+        return None
+    if inserted and not _in_order(edit, [i for i in images if i is not None], authored):
+        return None
+    return _evidence(edit, images, container)
+
+
+def _base_images(edit: Edit, base: Alignment) -> set[Node]:
+    """What in the target is the image of something the base has in this list and keeps."""
+    slot = edit.container.slot_named(edit.slot)
+    kept = [n for n in slot.nodes if n not in edit.removed] if slot else []
+    return {image for n in kept if (image := base.image(n)) is not None}
+
+
+def _absent(
+    edit: Edit, removed: list[Node], inserted: list[Node], container: Node, base: Alignment
+) -> bool:
+    """Whether what the edit removes is gone for certain."""
+    new_digests = {n.digest for n in inserted}
+    gone = [n for n in removed if n.digest not in new_digests]
+    present = {n.digest for n in container.children}
+    if any(n.digest in present for n in gone):
+        return False
+    if inserted:
+        return True
+    return _closed_gap(edit, container, base)
+
+
+def _closed_gap(edit: Edit, container: Node, base: Alignment) -> bool:
+    """Whether the neighbours of a pure removal stand side by side in the target."""
+    slot = container.slot_named(edit.slot)
+    if slot is None:
+        return edit.prev is None and edit.next is None
+    code = [n for n in slot.nodes if n.kind != "Comment"]
+    before = base.image(edit.prev) if edit.prev is not None else None
+    after = base.image(edit.next) if edit.next is not None else None
+    if (edit.prev is not None and before not in code) or (
+        edit.next is not None and after not in code
+    ):
+        return False
+    left = code.index(before) if before is not None else -1
+    right = code.index(after) if after is not None else len(code)
+    return right == left + 1
+
+
+def _in_order(edit: Edit, images: list[Node], authored: Alignment) -> bool:
+    """Whether the images stand on the right side of the neighbours that have one."""
+    before = _image_in_new(edit, -1, authored)
+    after = _image_in_new(edit, 1, authored)
+    first, last = min(i.start for i in images), max(i.end for i in images)
+    if images[0].is_definition or images[0].kind in ("alias", "keyword", "Import", "ImportFrom"):
+        return True
+    return (before is None or before.end <= first) and (after is None or last <= after.start)
+
+
+def _image_in_new(edit: Edit, step: int, authored: Alignment) -> Node | None:
+    """The image of what stands beside the inserted nodes in the authored module."""
+    edge = edit.inserted[0] if step < 0 else edit.inserted[-1]
+    assert edge.parent is not None
+    slot = edge.parent.slot_named(edge.slot)
+    assert slot is not None
+    index = edge.index + step
+    while 0 <= index < len(slot.nodes):
+        image = authored.image(slot.nodes[index])
+        if image is not None:
+            return image
+        index += step
+    return None
+
+
+def _comments_present(
+    edit: Edit, base: Alignment, authored: Alignment, container: Node
+) -> Evidence | None:
+    """Whether comment lines that the edit adds are there, and those that it removes are not."""
+    taken = _base_images(edit, base)
+    images = [authored.image(n) for n in edit.inserted]
+    for node, image in zip(edit.inserted, images, strict=True):
+        if image is None or image.label != node.label or image in taken:
+            return None
+    left = [(n, base.image(n)) for n in edit.removed]
+    if any(image is not None and image.label == n.label for n, image in left):
+        return None
+    if not edit.inserted and not _closed_gap(edit, container, base):
+        return None
+    return _evidence(edit, images, container)
+
+
+def _token_present(edit: Edit, container: Node) -> Evidence | None:
+    """Whether a changed name, sign or comment is in the target's own text."""
+    if edit.signs_added or edit.signs_removed:
+        if container.label != edit.new_container.label or container.label == edit.container.label:
+            return None
+        return _evidence(edit, [], container)
+    if any(n.is_statement for n in container.children):
+        return None  # the comment of a header: its text alone does not say where it stands
+    comments = [
+        container.module.source[a:b].rstrip()
+        for a, b in container.module.comments_between(container.start, container.end)
+    ]
+    added = all(c in comments for c in edit.comments_added)
+    gone = not any(c in comments for c in edit.comments_removed)
+    if (edit.comments_added or edit.comments_removed) and added and gone:
+        return _evidence(edit, [], container)
+    return None
+
+
+def _evidence(edit: Edit, images: list[Node | None], container: Node) -> Evidence:
+    node = next((i for i in images if i is not None), container)
+    name = outline_of(container.module).qualified(node)
+    text = f"{edit.kind}: the target has it in `{name}`, line {node.line}"
+    return Evidence("upstream", text)

@@ -1,0 +1,221 @@
+"""The proof of a landing: the same change, in the same place, and nothing else.
+
+Whatever placed a hunk, its result is parsed again and the edits lifted from target and result are
+held against those that the patch makes on its base. A landing is proven when every authored edit
+has exactly one counterpart that says the same, stands in the image of the same list between the
+images of the same neighbours, and when no other edit was made. A refutation names what failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from patchkit.align import Alignment
+from patchkit.edit import Change, Edit, Inexact, lift
+from patchkit.outcome import Evidence
+from patchkit.outline import outline_of
+from patchkit.syntax import Module, Node, NotPython, parse_module
+
+
+@dataclass(frozen=True)
+class Refuted:
+    """Why a result is not the authored change: `rule` is stable, `text` is for people."""
+
+    rule: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Proven:
+    """A landing that satisfies the proof, with the edits it made on the target."""
+
+    edits: tuple[Edit, ...]
+    evidence: tuple[Evidence, ...]
+
+
+def prove(
+    authored: Sequence[Edit],
+    alignment: Alignment,
+    target: Module,
+    result: bytes,
+    changes: Sequence[Change],
+) -> Proven | Refuted:
+    """Return whether `result` is `target` with exactly the authored edits, each in its place.
+
+    `authored` are edits on the base in source order; `alignment` maps base nodes to nodes of
+    `target`; `changes` say which bytes of the target were replaced.
+    """
+    if result == target.source:
+        return Refuted("no-change", "the landing changes no byte of the target")
+    try:
+        parsed = parse_module(result)
+        landed = lift(target, parsed, changes)
+    except NotPython as error:
+        return Refuted("syntax", f"the result does not parse: {error}")
+    except Inexact:
+        return Refuted("inexact", "the landed edits cannot be undone byte for byte")
+    return _compare(authored, landed, alignment)
+
+
+def _compare(
+    authored: Sequence[Edit], landed: Sequence[Edit], alignment: Alignment
+) -> Proven | Refuted:
+    wanted = [e for e in authored if not e.is_layout]
+    made = [e for e in landed if not e.is_layout]
+    if len(wanted) != len(made):
+        return Refuted(
+            "same-change", f"the patch makes {len(wanted)} edits, the landing {len(made)}"
+        )
+    order = sorted(wanted, key=lambda e: _image_position(e, alignment))
+    evidence = []
+    for edit, counterpart in zip(order, made, strict=True):
+        problem = _differs(edit, counterpart) or _misplaced(edit, counterpart, alignment)
+        if problem:
+            return problem
+        evidence.append(_place_evidence(edit, counterpart))
+    stray = _stray_layout(authored, landed, made)
+    return stray or Proven(tuple(landed), tuple(dict.fromkeys(evidence)))
+
+
+def _image_position(edit: Edit, alignment: Alignment) -> tuple[int, int]:
+    """Where in the target an authored edit belongs: definitions may have changed their order."""
+    places = [(node, 0) for node in edit.removed]
+    places += [(node, 1) for node in (edit.prev,) if node is not None]
+    places += [(node, 0) for node in (edit.next,) if node is not None]
+    for node, at_end in places:
+        image = alignment.image(node)
+        if image is not None:
+            return (image.end if at_end else image.start, edit.start)
+    container = alignment.image(edit.container)
+    if container is None:
+        return (edit.start, edit.start)
+    return (container.start + edit.start - edit.container.start, edit.start)
+
+
+def _differs(edit: Edit, counterpart: Edit) -> Refuted | None:
+    if edit.payload == counterpart.payload:
+        return None
+    where = f"line {counterpart.new_container.module.line_at(counterpart.new_start)}"
+    return Refuted("same-change", f"{edit.kind} became {counterpart.kind} with other content, {where}")
+
+
+def _misplaced(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted | None:
+    """Whether a landed edit stands elsewhere than in the image of its authored place."""
+    for node, twin in zip(edit.removed, counterpart.removed, strict=True):
+        if node.kind != "Comment" and alignment.image(node) is not twin:
+            text = f"what is removed at line {twin.line} is not what the patch removes"
+            return Refuted("same-place", f"{text}: {_where(edit)}")
+    container = alignment.image(edit.container)
+    if container is not counterpart.container:
+        return Refuted(
+            "same-place",
+            f"belongs in {_where(edit)}, landed in {_where(counterpart)}",
+        )
+    if any(n.kind != "Comment" for n in edit.removed):
+        return None
+    return _neighbours(edit, counterpart, alignment)
+
+
+def _neighbours(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted | None:
+    """Whether an insertion stands directly between the images of its authored neighbours."""
+    if edit.slot and _single(edit):
+        return None
+    before = _same_neighbour(edit, counterpart, alignment, -1)
+    after = _same_neighbour(edit, counterpart, alignment, 1)
+    if before and after:
+        return None
+    if _order_free(edit) and _between(edit, counterpart, alignment):
+        return None
+    side = "before" if not before else "after"
+    return Refuted(
+        "same-place", f"the neighbour {side} it in {_where(edit)} is not the authored one"
+    )
+
+
+def _single(edit: Edit) -> bool:
+    slot = edit.new_container.slot_named(edit.slot)
+    return slot is not None and slot.single
+
+
+def _same_neighbour(edit: Edit, counterpart: Edit, alignment: Alignment, step: int) -> bool:
+    authored = _skip_comments(edit, edit.prev if step < 0 else edit.next, step)
+    found = _skip_comments(counterpart, counterpart.prev if step < 0 else counterpart.next, step)
+    if authored is None or found is None:
+        return authored is found
+    return alignment.image(authored) is found
+
+
+def _skip_comments(edit: Edit, node: Node | None, step: int) -> Node | None:
+    """The nearest neighbour that is code: upstream rewords comments without moving anything."""
+    if node is None or node.kind != "Comment" or node.parent is None:
+        return node
+    slot = node.parent.slot_named(node.slot)
+    assert slot is not None
+    index = node.index
+    while 0 <= index < len(slot.nodes) and slot.nodes[index].kind == "Comment":
+        index += step
+    return slot.nodes[index] if 0 <= index < len(slot.nodes) else None
+
+
+_DECLARATIONS = ("Import", "ImportFrom", "FunctionDef", "AsyncFunctionDef", "ClassDef", "Comment")
+
+
+def _order_free(edit: Edit) -> bool:
+    """Whether the order of what is inserted does not matter among its neighbours."""
+    plain = all(n.kind in _DECLARATIONS for n in edit.inserted)
+    keyed = edit.slot in ("names", "args") and all(n.kind in _KEYED for n in edit.inserted)
+    return bool(edit.inserted) and (keyed or (plain and edit.container.kind in _NAMESPACES))
+
+
+_KEYED = ("alias", "keyword")
+_NAMESPACES = ("Module", "ClassDef")
+
+
+def _between(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:
+    """Whether the insertion lies between its neighbours' images, of which one at least exists.
+
+    A neighbour without an image is gone from this module; the other one still says where.
+    """
+    before = alignment.image(edit.prev) if edit.prev else None
+    after = alignment.image(edit.next) if edit.next else None
+    if before is None and after is None:
+        return False
+    return (before is None or before.end <= counterpart.start) and (
+        after is None or counterpart.end <= after.start
+    )
+
+
+def _stray_layout(
+    authored: Sequence[Edit], landed: Sequence[Edit], made: Sequence[Edit]
+) -> Refuted | None:
+    """A change of layout that neither the patch makes nor a landed edit brings along."""
+    texts = {(e.old_text, e.new_text) for e in authored if e.is_layout}
+    homes = {_statement(e.container) for e in made} | {_statement(n) for e in made for n in e.removed}
+    for edit in landed:
+        if not edit.is_layout or (edit.old_text, edit.new_text) in texts:
+            continue
+        if _statement(edit.container) not in homes:
+            line = edit.container.module.line_at(edit.start)
+            return Refuted("same-change", f"the layout of target line {line} changed as well")
+    return None
+
+
+def _statement(node: Node) -> Node:
+    return next((n for n in (node, *node.ancestors()) if n.is_statement), node)
+
+
+def _where(edit: Edit) -> str:
+    outline = outline_of(edit.container.module)
+    line = edit.container.module.line_at(edit.start)
+    return f"`{outline.qualified(edit.container)}` ({edit.container.kind}, line {line})"
+
+
+def _place_evidence(edit: Edit, counterpart: Edit) -> Evidence:
+    before, after = outline_of(edit.container.module), outline_of(counterpart.container.module)
+    name, landed = before.qualified(edit.container), after.qualified(counterpart.container)
+    place = f"`{name}`" if name == landed else f"`{name}`, now `{landed}`"
+    if edit.removed:
+        return Evidence("replaced", f"{edit.kind} in {place}: what it replaces is unchanged there")
+    return Evidence("between", f"{edit.kind} in {place}, between the same neighbours")
+

@@ -1,0 +1,65 @@
+"""Outcomes as JSON values, in the shapes that docs/schema describes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from patchkit.errors import PatchkitError
+from patchkit.outcome import HunkOutcome
+from patchkit.tree import SourceTree
+
+
+def outcome_json(outcome: HunkOutcome) -> dict[str, Any]:
+    """Return one hunk's outcome; every key is always there."""
+    lines = outcome.target_lines
+    return {
+        "patch": outcome.patch,
+        "hunk": outcome.hunk,
+        "status": outcome.status.value,
+        "drifted": outcome.drifted,
+        "method": outcome.method.value if outcome.method else None,
+        "path_before": outcome.path_before,
+        "path_after": outcome.path_after,
+        "definition_before": outcome.definition_before,
+        "definition_after": outcome.definition_after,
+        "target_lines": list(lines) if lines else None,
+        "evidence": [{"kind": e.kind, "text": e.text} for e in outcome.evidence],
+        "drifts": [
+            {"kind": d.kind, "name": d.name, "read_at": d.read_at, "text": d.text}
+            for d in outcome.drifts
+        ],
+        "reason": outcome.reason,
+        "candidates": list(outcome.candidates),
+        "blocked_by": list(outcome.blocked_by),
+        "not_checked": list(outcome.not_checked),
+    }
+
+
+def tree_json(tree: SourceTree) -> dict[str, Any]:
+    """Return what names a tree."""
+    return {"name": tree.name, "version": tree.version, "partial": tree.partial}
+
+
+def error_json(error: PatchkitError) -> dict[str, Any]:
+    """Return a user's mistake with its parts apart."""
+    return {
+        "schema": "patchkit.error/1",
+        "place": error.place,
+        "fact": error.fact,
+        "expected": error.expected,
+        "hint": error.hint,
+        "exit_code": int(error.exit_code),
+    }
+
+
+def summary(outcomes: Iterable[HunkOutcome]) -> str:
+    """Return the count of each status in one line: `3 hunks: 2 placed, 1 conflicted; 1 drifted`."""
+    outcomes = tuple(outcomes)
+    counts = Counter(outcome.status.value.replace("_", " ") for outcome in outcomes)
+    parts = ", ".join(f"{number} {status}" for status, number in counts.items())
+    drifted = sum(outcome.drifted for outcome in outcomes)
+    text = f"{len(outcomes)} hunk{'s' if len(outcomes) != 1 else ''}"
+    text += f": {parts}" if parts else ""
+    return f"{text}; {drifted} drifted" if drifted else text

@@ -1,0 +1,130 @@
+"""The user's cache: trees and whole files under their digests.
+
+A file gets its name by a rename after its bytes are on the disk, so that a killed run leaves a
+whole file or none; one lock a digest keeps two runs from fetching the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from patchkit.errors import PatchkitError
+from patchkit.upstream.members import RULE
+from patchkit.upstream.packed import Contents, DamagedError, PackedFiles, write_packed
+
+VARIABLE = "PATCHKIT_CACHE_DIR"
+
+
+def default_root() -> Path:
+    """Return the folder that PATCHKIT_CACHE_DIR names, or the platform's folder for caches."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named).expanduser().absolute()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("patchkit", appauthor=False)
+
+
+class Cache:
+    """A folder of packed trees and of whole files, shared by all runs of a user."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = default_root() if root is None else root
+
+    def tree(self, key: str, build: Callable[[], Contents]) -> PackedFiles:
+        """Return the tree of a digest, built first where the cache has none that is whole."""
+        path = self._tree_path(key)
+
+        def repair() -> None:
+            self._build(path, build, thorough=True)
+
+        with suppress(FileNotFoundError, NotADirectoryError, DamagedError):
+            return PackedFiles(path, repair)
+        self._build(path, build, thorough=False)
+        return PackedFiles(path, repair)
+
+    def has_tree(self, key: str) -> bool:
+        """Return whether the cache has the tree of a digest."""
+        return self._tree_path(key).is_file()
+
+    def _tree_path(self, key: str) -> Path:
+        return self.root / f"trees-{RULE}" / f"{key}.tree"
+
+    def _build(self, path: Path, build: Callable[[], Contents], *, thorough: bool) -> None:
+        """Write a tree, unless another run has done so while this one waited for the lock."""
+        with self._locked(path):
+            with suppress(FileNotFoundError, DamagedError):
+                found = PackedFiles(path)
+                if not thorough or found.is_whole():
+                    return
+            contents = build()
+            with _replacing(path) as file:
+                write_packed(file, contents)
+
+    def file_path(self, sha256: str, filename: str) -> Path:
+        """Return where a whole file is kept; it may not be there."""
+        return self.root / "files" / sha256 / filename
+
+    def file(self, sha256: str, filename: str, fetch: Callable[[BinaryIO], None]) -> Path:
+        """Return a whole file, fetched first where there is none; `fetch` checks its digest."""
+        path = self.file_path(sha256, filename)
+        if not path.is_file():
+            with self._locked(path):
+                if not path.is_file():
+                    with _replacing(path) as file:
+                        fetch(file)
+        return path
+
+    @contextmanager
+    def _locked(self, path: Path) -> Iterator[None]:
+        from filelock import FileLock
+
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(path.with_name(f".{path.name}.lock"))
+            lock.acquire()
+        except OSError as err:
+            raise _unwritable(self.root, err) from err
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """Give a file that takes its name when it is whole and on the disk. The lock must be held."""
+    for left in path.parent.glob(f".{path.name}.*.part"):  # of runs that were killed
+        left.unlink(missing_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("w+b") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        _sync_folder(path.parent)
+    except OSError as err:
+        raise _unwritable(path.parent, err) from err
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unwritable(folder: Path, err: OSError) -> PatchkitError:
+    return PatchkitError(
+        f"the cache cannot be written: {err.strerror or err}",
+        place=str(folder),
+        hint=f"{VARIABLE} names another folder",
+    )

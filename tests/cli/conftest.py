@@ -1,0 +1,46 @@
+"""A folder to work in, and the published JSON Schemas read strictly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from referencing import Registry, Resource
+
+FOLDER = Path(__file__).parents[2] / "docs" / "schema"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty folder, which is the working folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def check() -> Callable[[dict[str, Any]], None]:
+    """Return what fails unless a document is what its schema says, with no undescribed field."""
+    return _check
+
+
+def _check(document: dict[str, Any]) -> None:
+    name, number = document["schema"].removeprefix("patchkit.").split("/")
+    schemas = {path.name: _strict(json.loads(path.read_bytes())) for path in FOLDER.iterdir()}
+    registry: Registry[Any] = Registry().with_resources(
+        [(name, Resource.from_contents(schema)) for name, schema in schemas.items()]
+    )
+    schema = schemas[f"{name}-{number}.json"]
+    jsonschema.Draft202012Validator(schema, registry=registry).validate(document)
+
+
+def _strict(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_strict(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: _strict(value) for key, value in schema.items()}
+    return {**schema, "additionalProperties": False} if "properties" in schema else schema
