@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchkit.apply import apply_exact
-from patchkit.diff import diff_files, format_hunk
+from patchkit.diff import diff_files, format_hunk, parse_patch
 from patchkit.diff_model import FilePatch, Hunk
 from patchkit.errors import PatchkitError
 from patchkit.outline import MODULE, outline_or_none
@@ -137,9 +137,7 @@ def check_adaptation(
 
 
 def apply_adaptation(adaptation: Adaptation, content: bytes) -> bytes:
-    """Return the target file with the adaptation placed; raises PatchkitError where it does not fit."""
-    from patchkit.diff import parse_patch
-
+    """Return the target file adapted; raises PatchkitError where the diff does not fit."""
     text = f"--- a/{adaptation.path}\n+++ b/{adaptation.path}\n{adaptation.diff}"
     patch = parse_patch(text.encode(), f"adaptation of {adaptation.path}")
     applied = apply_exact(patch.files[0], content, allow_offset=True)

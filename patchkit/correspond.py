@@ -1,8 +1,8 @@
 """Where a definition of the base is in the target: by name, moved, or renamed, with the evidence.
 
-A definition of the same qualified name in the same file is its correspondent. Otherwise it has moved
-or was renamed where exactly one definition that the base does not have says the same, letter for
-letter but for layout. Similar bodies are no evidence: they invent renames.
+A definition of the same qualified name in the same file is its correspondent. Otherwise it has
+moved or was renamed where exactly one definition that the base does not have says the same, word
+for word. Similar bodies are no evidence: they invent renames.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ class Correspondence:
                 yield Correspondent(path, other, node, Method.RENAMED, evidence)
 
     def _files_defining(self, bare: str, first: str) -> list[str]:
-        pattern = re.compile(rb"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+%b\b" % bare.encode(), re.M)
+        pattern = re.compile(
+            rb"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+%b\b" % bare.encode(), re.M
+        )
         paths = [p for p in self._containing(bare.encode()) if p.endswith(".py") and p != first]
         places = [p for p in paths if pattern.search(self.target.files[p])]
         return [first, *places]

@@ -136,7 +136,7 @@ def _shown(line: bytes) -> str:
 def _parse_section(reader: PatchReader) -> FilePatch:
     start = reader.pos
     git = parse_git_header(reader)
-    names = _parse_names(reader)
+    names = _parse_names(reader, git)
     try:
         hunks = _parse_hunks(reader, _label(git, names), git=git is not None)
         file = _build(reader, start, git or GitHeader(), names, hunks)
@@ -156,21 +156,22 @@ def _label(git: GitHeader | None, names: _Names | None) -> str:
     return old if new == DEV_NULL else new
 
 
-def _parse_names(reader: PatchReader) -> _Names | None:
+def _parse_names(reader: PatchReader, git: GitHeader | None) -> _Names | None:
     """Return name and remark of the `---` and of the `+++` line, or None where there are none."""
     if not reader.at_names():
         return None
-    found = []
-    for _ in range(2):
-        try:
-            name, remark = split_name(reader.line()[4:])
-        except BadNameError as err:
-            raise reader.error(str(err)) from None
+    try:
+        old, new = split_name(reader.line()[4:]), split_name(reader.line(1)[4:])
+    except BadNameError as err:
+        raise reader.error(str(err)) from None
+    plain = _plain_names(git or GitHeader(), (old, new))
+    if git and git.stands_alone and plain and _odd_name(git, plain):
+        return None  # these are of the next section, one without a `diff --git` line
+    for _, remark in (old, new):
         if remark:
             reader.note(f"remark after the file name dropped: {remark!r}")
         reader.take_header()
-        found.append((name, remark))
-    return found[0], found[1]
+    return old, new
 
 
 def _parse_hunks(reader: PatchReader, label: str, *, git: bool) -> tuple[Hunk, ...]:
@@ -229,9 +230,14 @@ def _change_and_paths(
 
     An added file keeps its old name only where nothing but the count announces it.
     """
-    old, new = _plain_names(reader, start, header, names)
+    plain = _plain_names(header, names)
+    if plain and (odd := _odd_name(header, plain)):
+        raise reader.error(f"section names another file below its first line: {odd}", at=start)
     if header.move is not None:
         return header.move, header.moved_from, header.moved_to
+    if plain is None:
+        raise reader.error("`diff --git` line has two names that cannot be told apart", at=start)
+    old, new = plain
     if header.is_new or old == DEV_NULL:
         return FileChange.ADD, None, new
     if header.is_deleted or new == DEV_NULL:
@@ -248,29 +254,25 @@ def _change_and_paths(
     return FileChange.MODIFY, old, new
 
 
-def _plain_names(
-    reader: PatchReader, start: int, header: GitHeader, names: _Names | None
-) -> tuple[str, str]:
+def _plain_names(header: GitHeader, names: _Names | None) -> tuple[str, str] | None:
     """Return both names less prefixes; a name beside /dev/null is told by the `diff --git` line."""
     pair = (names[0][0], names[1][0]) if names else header.names
     if pair is None:
-        if header.move:
-            return "", ""
-        raise reader.error("`diff --git` line has two names that cannot be told apart", at=start)
-    first = strip_prefixes(*header.names) if header.names else None
+        return None
     if DEV_NULL not in pair:
-        plain = strip_prefixes(*pair)
-    elif header.names and first:
-        told = dict(zip(header.names, first, strict=True))
-        plain = told.get(pair[0], pair[0]), told.get(pair[1], pair[1])
-    else:
-        plain = pair[0].removeprefix("a/"), pair[1].removeprefix("b/")
-    if first and (odd := [name for name in plain if name not in (*first, DEV_NULL)]):
-        raise reader.error(
-            f"section names two files, {first[1]!r} in its first line and {odd[0]!r} below",
-            at=start,
-        )
-    return plain
+        return strip_prefixes(*pair)
+    if header.names:
+        told = dict(zip(header.names, strip_prefixes(*header.names), strict=True))
+        return told.get(pair[0], pair[0]), told.get(pair[1], pair[1])
+    return pair[0].removeprefix("a/"), pair[1].removeprefix("b/")
+
+
+def _odd_name(header: GitHeader, plain: tuple[str, str]) -> str | None:
+    """Return the first name that the `diff --git` line does not have."""
+    if header.names is None:
+        return None
+    told = (*strip_prefixes(*header.names), DEV_NULL)
+    return next((name for name in plain if name not in told), None)
 
 
 def _strip_carriage_returns(reader: PatchReader, files: list[FilePatch]) -> tuple[FilePatch, ...]:

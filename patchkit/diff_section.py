@@ -39,6 +39,12 @@ class GitHeader:
     moved_to: str | None = None
     binary: bytes | None = None
 
+    @property
+    def stands_alone(self) -> bool:
+        """Return whether the section says something even if no names and hunks follow."""
+        mode_change = self.old_mode != self.new_mode
+        return self.binary is not None or self.move is not None or mode_change
+
 
 def parse_git_header(reader: PatchReader) -> GitHeader | None:
     """Return the extended header at the position, or None where there is no `diff --git` line."""

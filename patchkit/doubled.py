@@ -38,7 +38,7 @@ class _Unit:
 
 @lru_cache(maxsize=256)
 def doubled(before: bytes, after: bytes) -> tuple[Doubled, ...]:
-    """Return what `after` holds twice and `before` does not, by line; raises `NotPython`."""
+    """Return what `after` holds twice and `before` does not, by line; raises `NotPythonError`."""
     if before == after:
         return ()
     old_units, new_units = tuple(_units(before)), tuple(_units(after))

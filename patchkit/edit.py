@@ -21,7 +21,7 @@ from patchkit.syntax import Module, Node
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A stretch of bytes that was replaced: [start, end) of the old, [new_start, new_end) of the new."""
+    """A replaced stretch of bytes: [start, end) of the old, [new_start, new_end) of the new."""
 
     start: int
     end: int
@@ -89,7 +89,7 @@ def content_digest(node: Node) -> tuple[str, bytes]:
     return (node.kind, node.digest)
 
 
-class Inexact(ValueError):
+class InexactError(ValueError):
     """The edits do not give back the bytes they were lifted from: a fault in `lift`."""
 
 
@@ -103,7 +103,7 @@ def lift(old: Module, new: Module, changes: Sequence[Change]) -> tuple[Edit, ...
     lifter.compare(old.root, new.root)
     edits = tuple(lifter.edits)
     if apply_edits(old.source, edits) != new.source or undo_edits(new.source, edits) != old.source:
-        raise Inexact("lifted edits do not reproduce the change")
+        raise InexactError("lifted edits do not reproduce the change")
     return edits
 
 
@@ -122,7 +122,7 @@ def splice(source: bytes, pieces: Sequence[tuple[int, int, bytes]]) -> bytes:
     result, cursor = [], 0
     for start, end, text in sorted(pieces, key=lambda p: (p[0], p[1])):
         if start < cursor:
-            raise Inexact("two edits overlap")
+            raise InexactError("two edits overlap")
         result += [source[cursor:start], text]
         cursor = end
     return b"".join([*result, source[cursor:]])
@@ -224,7 +224,8 @@ class _Lifter:
         slot = changed or (after.slot if after else before.slot if before else "")
         comments_old = _comments(self.old, start, end)
         comments_new = _comments(self.new, new_start, new_end)
-        signs_old, signs_new = (), ()
+        signs_old: tuple[bytes, ...] = ()
+        signs_new: tuple[bytes, ...] = ()
         if not removed and not inserted:
             signs_old = _signs(self.old, start, end)
             signs_new = _signs(self.new, new_start, new_end)

@@ -18,14 +18,15 @@ from patchkit.adaptation import (
 from patchkit.diff_model import Hunk
 from patchkit.doubled import doubled_beyond
 from patchkit.errors import PatchkitError
+from patchkit.file_edits import changes_from_pieces
 from patchkit.imports import added_imports, check_import
 from patchkit.line_match import diff_lines
 from patchkit.names import unresolved_beyond
 from patchkit.outcome import Evidence, Method, Status
-from patchkit.place import Verdict, changes_from_pieces
+from patchkit.place import Verdict
 from patchkit.place_file import place_file
 from patchkit.plan import PatchPlan, PlannedFile
-from patchkit.syntax import NotPython
+from patchkit.syntax import NotPythonError
 from patchkit.tree import SourceTree
 from patchkit.units import Fact, facts_added, missing_partner
 
@@ -134,10 +135,8 @@ def _choose(
     return usable, stopped
 
 
-def _meant_for(
-    adaptation: Adaptation, target: SourceTree, hunks: Mapping[int, Hunk]
-) -> bool:
-    """Whether an adaptation speaks about this target: its release, or content that still matches."""
+def _meant_for(adaptation: Adaptation, target: SourceTree, hunks: Mapping[int, Hunk]) -> bool:
+    """Whether an adaptation speaks about this target: its release, or content that matches."""
     if target.version is None or target.version == adaptation.release:
         return True
     return check_adaptation(adaptation, hunks, target.files.get(adaptation.path)) is None
@@ -293,7 +292,7 @@ def _check_file(
         names = unresolved_beyond(base, file.authored, before, result)
         doubles = doubled_beyond(base, file.authored, before, result)
         uses = added_imports(before, result, path)
-    except NotPython:
+    except NotPythonError:
         return {}
     for name in names:
         for number in _owners(name.line, path, placed, landing):

@@ -13,6 +13,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from itertools import pairwise
 
 from patchkit.sequence import longest_increasing
 from patchkit.syntax import Node
@@ -77,7 +78,7 @@ def match_ordered(old: Sequence[Node], new: Sequence[Node], known: Pairs) -> Pai
     """
     result = list(known)
     bounds = [(-1, -1), *known, (len(old), len(new))]
-    for (i0, j0), (i1, j1) in zip(bounds, bounds[1:], strict=False):
+    for (i0, j0), (i1, j1) in pairwise(bounds):
         found = match_lists(old[i0 + 1 : i1], new[j0 + 1 : j1])
         found = longest_increasing(found)
         result += [(i + i0 + 1, j + j0 + 1) for i, j in found]
@@ -125,7 +126,7 @@ def _match_between(
 ) -> None:
     """Apply a matcher to each stretch between two neighbouring pairs that do not cross others."""
     fixed = [(-1, -1), *longest_increasing(sorted(pairs.items())), (len(old), len(new))]
-    for (i0, j0), (i1, j1) in zip(fixed, fixed[1:], strict=False):
+    for (i0, j0), (i1, j1) in pairwise(fixed):
         olds = [i for i in range(i0 + 1, i1) if i not in pairs]
         news = [j for j in range(j0 + 1, j1) if j not in taken]
         if not olds or not news:
@@ -147,7 +148,7 @@ def _match_content(
         return _equally_often(old, new, olds, news)
     result = list(anchors)
     bounds = [(-1, -1), *anchors, (len(old), len(new))]
-    for (i0, j0), (i1, j1) in zip(bounds, bounds[1:], strict=False):
+    for (i0, j0), (i1, j1) in pairwise(bounds):
         result += _match_content(
             old,
             new,

@@ -31,10 +31,7 @@ def place_run(
         start = None if left is None else left + 1
     else:
         start = target[0]
-    if run.end < base[1]:
-        end = mapping.get(run.end)
-    else:
-        end = target[1]
+    end = mapping.get(run.end) if run.end < base[1] else target[1]
     if start is None or end is None or lines != list(range(start, end)):
         return None
     return start, end

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchkit.anchoring import stored_adaptations
 from patchkit.config import Config
 from patchkit.diff import apply_patch, parse_patch
 from patchkit.errors import PatchkitError
@@ -14,12 +15,12 @@ from patchkit.overlay import Overlay, overlay_changes, overlay_conflicts
 from patchkit.pins import normalise_version
 from patchkit.rebase import PatchInput, Progress, RebasedPatch, RebaseResult, rebase_series
 from patchkit.roots import resolve_roots
+from patchkit.series import anchors_name
 from patchkit.session import Settled, Skip
 from patchkit.store import (
     Stored,
     nearest_base,
     read_stored,
-    stored_adaptations,
     stored_releases,
 )
 from patchkit.tree import SourceTree
@@ -151,13 +152,23 @@ def with_overlay(
 
 
 def _inputs(stored: Stored, request: Request) -> list[PatchInput]:
+    """Return the patches with their adaptations; what was settled now replaces what was stored."""
     inputs = []
-    for entry in stored.series.entries:
-        here = [s for s in request.settled if (s.series, s.patch) == (stored.folder, entry.name)]
-        adaptations = (*stored_adaptations(stored, entry.name), *(s.adaptation for s in here))
-        data = stored.series.patches[entry.name]
-        inputs.append(PatchInput(entry.name, data, adaptations))
+    for name, data in stored.series.patches.items():
+        here = [s.adaptation for s in request.settled if _is_of(s, stored, name)]
+        renewed = {(a.release, hunk) for a in here for hunk in a.hunks}
+        place = f"{stored.place}/{anchors_name(name)}"
+        kept = [
+            adaptation
+            for adaptation in stored_adaptations(stored.series.anchors.get(name), place)
+            if renewed.isdisjoint((adaptation.release, hunk) for hunk in adaptation.hunks)
+        ]
+        inputs.append(PatchInput(name, data, (*kept, *here)))
     return inputs
+
+
+def _is_of(settled: Settled, stored: Stored, patch: str) -> bool:
+    return (settled.series, settled.patch) == (stored.folder, patch)
 
 
 def _no_base(folder: str, releases: list[str], fact: str) -> PatchkitError:

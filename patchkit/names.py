@@ -53,7 +53,7 @@ class Rebinding:
 
 @lru_cache(maxsize=64)
 def module_scope(source: bytes) -> Scope:
-    """Return the scopes of a module; raises `NotPython`."""
+    """Return the scopes of a module; raises `NotPythonError`."""
     return scan(parse_module(source).tree)
 
 

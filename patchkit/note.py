@@ -1,4 +1,4 @@
-"""The note beside the files of a stopped rebase: each open hunk, what it meets, and why it is open."""
+"""The note beside the files of a stopped rebase: each open hunk, and why it is open."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def conflict_note(
     base: SourceTree,
     target: SourceTree,
 ) -> str:
-    """Return the note as Markdown; `hunks` are the texts of the open hunks as the patch has them."""
+    """Return the note as Markdown; `hunks` are the texts of the open hunks in the patch."""
     count = f"{len(outcomes)} open hunk{'s' if len(outcomes) != 1 else ''}"
     parts = [f"# {patch}: {count}, from {base.version} to {target.version or target.name}"]
     for outcome in outcomes:

@@ -8,17 +8,18 @@ and those that are proven alone must be proven together as well.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from patchkit.align import Alignment
 from patchkit.correspond import Correspondence, Correspondent
-from patchkit.edit import Change, Edit, lift, splice
+from patchkit.edit import Edit, splice
+from patchkit.file_edits import FileEdits, Group, changes_from_pieces
 from patchkit.outcome import Evidence, Method, Status
 from patchkit.outline import MODULE, name_of, outline_of
 from patchkit.presence import find_upstream
 from patchkit.proof import Proven, Refuted, prove
-from patchkit.propose import HunkJob, Lines, Merger, Piece, Proposal, Region, by_text
-from patchkit.syntax import Module, Node, parse_module
+from patchkit.propose import Lines, Merger, Piece, Proposal, Region, by_text
+from patchkit.syntax import Module, Node
 
 
 @dataclass(frozen=True)
@@ -38,33 +39,6 @@ class Verdict:
     whole_file: bool = False
 
 
-@dataclass(frozen=True)
-class FileJob:
-    """One modified file: its path and content in the base, with the patch applied, and its hunks."""
-
-    path: str
-    base: bytes
-    authored: bytes
-    hunks: tuple[HunkJob, ...]
-
-
-@dataclass
-class Group:
-    """Hunks that share an edit and so stand or fall together, with their edits."""
-
-    hunks: list[HunkJob]
-    edits: list[Edit] = field(default_factory=list)
-
-
-def changes_from_pieces(pieces: Sequence[Piece]) -> list[Change]:
-    """Return the changes that splicing the pieces makes."""
-    changes, shift = [], 0
-    for start, end, text in sorted(pieces, key=lambda p: (p[0], p[1])):
-        changes.append(Change(start, end, start + shift, start + shift + len(text)))
-        shift += len(text) - (end - start)
-    return changes
-
-
 class View:
     """One way of seeing the base in one target file: the alignment and the line merger for it."""
 
@@ -81,54 +55,13 @@ class View:
 class PythonPlacer:
     """Places the hunks of one file onto one target."""
 
-    def __init__(self, job: FileJob, path: str, correspondence: Correspondence) -> None:
-        self.job = job
+    def __init__(self, edits: FileEdits, path: str, correspondence: Correspondence) -> None:
+        self.edits = edits
+        self.base = edits.base
+        self.lines = edits.lines
         self.path = path
         self.correspondence = correspondence
-        self.base = parse_module(job.base)
-        self.authored = parse_module(job.authored)
-        self.lines = Lines(job.base)
-        owners = [(self.lines.piece(r.start, r.end, r.lines), h) for h in job.hunks for r in h.runs]
-        changes = changes_from_pieces([piece for piece, _ in owners])
-        self._changes = [(c, h.number) for c, (_, h) in zip(changes, owners, strict=True)]
-        self.edits = lift(self.base, self.authored, changes)
-        self.groups = self._group()
         self._views: dict[tuple[str, tuple[tuple[int, int], ...]], View] = {}
-
-    # Groups ----------------------------------------------------------------------------------
-
-    def _group(self) -> list[Group]:
-        """Hunks joined by the edits that reach over more than one of them."""
-        owner: dict[int, Group] = {h.number: Group([h]) for h in self.job.hunks}
-        for edit in self.edits:
-            touched = [owner[h.number] for h in self.job.hunks if self._touches(h, edit)]
-            merged = touched[0]
-            for other in touched[1:]:
-                if other is merged:
-                    continue
-                merged.hunks += other.hunks
-                merged.edits += other.edits
-                for hunk in other.hunks:
-                    owner[hunk.number] = merged
-            merged.edits.append(edit)
-        unique = {id(g): g for g in owner.values()}
-        for group in unique.values():
-            group.hunks.sort(key=lambda h: h.number)
-            group.edits.sort(key=lambda e: (e.start, e.new_start))
-        return list(unique.values())
-
-    def _touches(self, job: HunkJob, edit: Edit) -> bool:
-        """Whether an edit and a hunk share bytes, of the base or of the authored file.
-
-        A diff may call lines added that close an older block: the edit then lies beside the hunk
-        in the base, but not in the authored file.
-        """
-        return any(
-            (edit.start <= c.end and c.start <= edit.end)
-            or (edit.new_start < c.new_end and c.new_start < edit.new_end)
-            for c, number in self._changes
-            if number == job.number
-        )
 
     # The cascade -----------------------------------------------------------------------------
 
@@ -136,7 +69,7 @@ class PythonPlacer:
         """Return the verdict on each hunk, and the content of each target file that changes."""
         verdicts: dict[int, Verdict] = {}
         open_groups = []
-        for group in self.groups:
+        for group in self.edits.groups:
             stop = next((banned[h.number] for h in group.hunks if h.number in banned), None)
             found = stop or self._upstream(group)
             if found is None:
@@ -218,14 +151,12 @@ class PythonPlacer:
                 yield view, Proposal(view.path, method or Method.MERGE3, merged, how)
 
     def _views_for(self, group: Group) -> Iterator[tuple[View, Method | None, Evidence | None]]:
-        """The plain view of the file, then those in which a definition has moved or another name."""
+        """The plain view of the file, then those with a definition elsewhere or renamed."""
         if self.correspondence.outline(self.path) is not None:
             yield self._view(self.path, {}), None, None
         for correspondents in self._elsewhere(group):
             first = correspondents[0][1]
-            overrides = {
-                node: c.node for node, c in correspondents if not self._aligned(node, c)
-            }
+            overrides = {node: c.node for node, c in correspondents if not self._aligned(node, c)}
             yield self._view(first.path, overrides), first.method, first.evidence
 
     def _aligned(self, node: Node, correspondent: Correspondent) -> bool:
@@ -237,8 +168,8 @@ class PythonPlacer:
         found: dict[str, list[tuple[Node, Correspondent]]] = {}
         for definition in self._definitions(group):
             name = outline_of(self.base).names[definition]
-            for candidate in self.correspondence.candidates(self.job.path, name, definition):
-                if candidate.method is not None or self.path != self.job.path:
+            for candidate in self.correspondence.candidates(self.edits.job.path, name, definition):
+                if candidate.method is not None or self.path != self.edits.job.path:
                     found.setdefault(candidate.path, []).append((definition, candidate))
         yield from found.values()
 
@@ -291,7 +222,7 @@ class PythonPlacer:
     def _upstream(self, group: Group) -> Verdict | None:
         """A verdict where the target has all of a group's edits already, or some of them."""
         for view, _, moved in self._views_for(group):
-            authored = Alignment(self.authored, view.target)
+            authored = Alignment(self.edits.authored, view.target)
             edits = [e for e in group.edits if not e.is_layout]
             found = [find_upstream(e, view.alignment, authored) for e in edits]
             there = [f for f in found if f is not None]
@@ -302,7 +233,7 @@ class PythonPlacer:
             if len(there) == len(edits):
                 return Verdict(Status.ALREADY_UPSTREAM, name, view.path, name, evidence=evidence)
             missing = [e for e, f in zip(edits, found, strict=True) if f is None]
-            if self._is_partly(missing, view, authored):
+            if self._is_partly(missing):
                 lacking = ", ".join(f"{e.kind} at base line {_line(e)}" for e in missing)
                 reason = f"the target has {len(there)} of {len(edits)} edits; missing: {lacking}"
                 return Verdict(
@@ -310,11 +241,9 @@ class PythonPlacer:
                 )
         return None
 
-    def _is_partly(self, missing: list[Edit], view: View, authored: Alignment) -> bool:
+    def _is_partly(self, missing: list[Edit]) -> bool:
         """Whether the edits that are there are more than a coincidence: no proposal fits whole."""
-        del authored
-        group = Group([h for h in self.job.hunks if any(self._touches(h, e) for e in missing)])
-        group.edits = [e for e in self.edits if any(self._touches(h, e) for h in group.hunks)]
+        group = self.edits.group_of(missing)
         return not any(
             isinstance(self._prove(v, [(group, p)]), Proven) for v, p in self._proposals(group)
         )

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from patchkit.correspond import Correspondence
 from patchkit.diff_model import FileChange
+from patchkit.file_edits import FileEdits, FileJob
 from patchkit.outcome import Evidence, Method, Status
-from patchkit.place import FileJob, PythonPlacer, Verdict
+from patchkit.place import PythonPlacer, Verdict
 from patchkit.place_text import place_text
 from patchkit.plan import PlannedFile
 from patchkit.syntax import try_module
@@ -121,9 +122,7 @@ def _metadata(file: PlannedFile, target: SourceTree, modes: Mapping[str, int]) -
     return _renamed(placement, path, new, target) if path != new else placement
 
 
-def _renamed(
-    placement: FilePlacement, path: str, new: str, target: SourceTree
-) -> FilePlacement:
+def _renamed(placement: FilePlacement, path: str, new: str, target: SourceTree) -> FilePlacement:
     """A placement with the file under its new name; a file of that name is a conflict."""
     if path == new or path not in target.files:
         return placement
@@ -180,7 +179,7 @@ def _dispatch(
     python = path.endswith((".py", ".pyi")) and _parses(job.base) and _parses(job.authored)
     if python and (current is None or _parses(current)):
         correspondence = Correspondence(base, target)
-        return PythonPlacer(job, path, correspondence).place(banned)
+        return PythonPlacer(FileEdits(job), path, correspondence).place(banned)
     if current is None:
         where = "not among the files given" if target.partial else "gone from the target"
         verdict = Verdict(Status.ORPHANED, reason=f"{path} is {where}")

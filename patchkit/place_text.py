@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from patchkit.edit import splice
+from patchkit.file_edits import FileJob
 from patchkit.outcome import Evidence, Method, Status
-from patchkit.place import FileJob, Verdict
+from patchkit.place import Verdict
 from patchkit.propose import HunkJob, Lines, Merger, Piece, Proposal, by_text
 
 

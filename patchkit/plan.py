@@ -35,7 +35,7 @@ class PlannedFile:
 
 @dataclass(frozen=True)
 class Unshipped:
-    """A section for files that the tree does not hold by its nature: sources to build, tests, docs."""
+    """A section for files that a wheel never holds: sources to build, tests, docs."""
 
     patch: str
     path: str

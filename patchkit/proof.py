@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchkit.align import Alignment
-from patchkit.edit import Change, Edit, Inexact, lift
+from patchkit.edit import Change, Edit, InexactError, lift
 from patchkit.outcome import Evidence
 from patchkit.outline import outline_of
-from patchkit.syntax import Module, Node, NotPython, parse_module
+from patchkit.syntax import Module, Node, NotPythonError, parse_module
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ def prove(
     try:
         parsed = parse_module(result)
         landed = lift(target, parsed, changes)
-    except NotPython as error:
+    except NotPythonError as error:
         return Refuted("syntax", f"the result does not parse: {error}")
-    except Inexact:
+    except InexactError:
         return Refuted("inexact", "the landed edits cannot be undone byte for byte")
     return _compare(authored, landed, alignment)
 
@@ -97,7 +97,9 @@ def _differs(edit: Edit, counterpart: Edit) -> Refuted | None:
     if edit.payload == counterpart.payload:
         return None
     where = f"line {counterpart.new_container.module.line_at(counterpart.new_start)}"
-    return Refuted("same-change", f"{edit.kind} became {counterpart.kind} with other content, {where}")
+    return Refuted(
+        "same-change", f"{edit.kind} became {counterpart.kind} with other content, {where}"
+    )
 
 
 def _misplaced(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted | None:
@@ -139,14 +141,14 @@ def _single(edit: Edit) -> bool:
 
 
 def _same_neighbour(edit: Edit, counterpart: Edit, alignment: Alignment, step: int) -> bool:
-    authored = _skip_comments(edit, edit.prev if step < 0 else edit.next, step)
-    found = _skip_comments(counterpart, counterpart.prev if step < 0 else counterpart.next, step)
+    authored = _skip_comments(edit.prev if step < 0 else edit.next, step)
+    found = _skip_comments(counterpart.prev if step < 0 else counterpart.next, step)
     if authored is None or found is None:
         return authored is found
     return alignment.image(authored) is found
 
 
-def _skip_comments(edit: Edit, node: Node | None, step: int) -> Node | None:
+def _skip_comments(node: Node | None, step: int) -> Node | None:
     """The nearest neighbour that is code: upstream rewords comments without moving anything."""
     if node is None or node.kind != "Comment" or node.parent is None:
         return node
@@ -191,7 +193,9 @@ def _stray_layout(
 ) -> Refuted | None:
     """A change of layout that neither the patch makes nor a landed edit brings along."""
     texts = {(e.old_text, e.new_text) for e in authored if e.is_layout}
-    homes = {_statement(e.container) for e in made} | {_statement(n) for e in made for n in e.removed}
+    homes = {_statement(e.container) for e in made} | {
+        _statement(n) for e in made for n in e.removed
+    }
     for edit in landed:
         if not edit.is_layout or (edit.old_text, edit.new_text) in texts:
             continue
@@ -218,4 +222,3 @@ def _place_evidence(edit: Edit, counterpart: Edit) -> Evidence:
     if edit.removed:
         return Evidence("replaced", f"{edit.kind} in {place}: what it replaces is unchanged there")
     return Evidence("between", f"{edit.kind} in {place}, between the same neighbours")
-

@@ -81,7 +81,7 @@ class Lines:
 
 
 def by_text(job: HunkJob, target: Lines, path: str) -> Proposal | None:
-    """Return where a hunk's whole old text stands: at its own line, else at the only other place."""
+    """Return where a hunk's whole old text stands: at its own line, else at its only place."""
     old = job.hunk.old_lines
     if not old:
         return None  # nothing to recognise a place by

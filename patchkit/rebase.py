@@ -13,13 +13,13 @@ from patchkit.adaptation import Adaptation
 from patchkit.diff import diff_files, format_patch, parse_patch
 from patchkit.diff_model import Patch
 from patchkit.landing import Landing, Missing, Span, authored_lines, land_patch, missing_from
-from patchkit.line_match import diff_lines
+from patchkit.line_match import Change, diff_lines
 from patchkit.outcome import Drift, HunkOutcome, Status
 from patchkit.place import Verdict
-from patchkit.plan import PatchPlan, Unshipped, plan_patch
+from patchkit.plan import PatchPlan, PlannedFile, Unshipped, plan_patch
 from patchkit.roots import resolve_roots
 from patchkit.surface import drift, reads
-from patchkit.syntax import NotPython
+from patchkit.syntax import NotPythonError
 from patchkit.tree import SourceTree, as_tree
 
 Progress = Callable[[str, int, int], None]
@@ -114,9 +114,7 @@ def rebase_series(
     )
 
 
-def _plan_all(
-    patches: Sequence[PatchInput], base: SourceTree
-) -> tuple[list[PatchPlan], list[str]]:
+def _plan_all(patches: Sequence[PatchInput], base: SourceTree) -> tuple[list[PatchPlan], list[str]]:
     """Every patch read against the base with those before it applied; nothing is placed yet."""
     plans, notes = [], []
     for patch in patches:
@@ -152,7 +150,7 @@ class _Run:
         after = before.with_changes(landing.contents, landing.modes)
         drifts = _drifts(plan, landing, self.base, before, after)
         self._shift_outcomes(before, landing)
-        self.outcomes.append(_outcomes(plan, landing, drifts, before))
+        self.outcomes.append(_outcomes(plan, landing, drifts))
         self.patches.append(_rebased(plan, landing, before, after))
         self.missing += missing_from(plan, landing)
         self.base = self.base.with_changes(plan.after)
@@ -169,16 +167,16 @@ class _Run:
                 outcomes[:] = [_shifted(o, path, changes) for o in outcomes]
 
 
-def _shifted(outcome: HunkOutcome, path: str, changes: Sequence[object]) -> HunkOutcome:
+def _shifted(outcome: HunkOutcome, path: str, changes: Sequence[Change]) -> HunkOutcome:
     if outcome.path_after != path or outcome.target_lines is None:
         return outcome
     first, last = outcome.target_lines
     low, high = first, last
     for change in changes:
-        growth = (change.new_end - change.new_start) - (change.old_end - change.old_start)  # type: ignore[attr-defined]
-        if change.old_end < first:  # type: ignore[attr-defined]
+        growth = (change.new_end - change.new_start) - (change.old_end - change.old_start)
+        if change.old_end < first:
             low += growth
-        if change.old_end <= last:  # type: ignore[attr-defined]
+        if change.old_end <= last:
             high += growth
     return replace(outcome, target_lines=(low, max(low, high)))
 
@@ -187,7 +185,6 @@ def _outcomes(
     plan: PatchPlan,
     landing: Landing,
     drifts: Mapping[int, tuple[tuple[Drift, ...], tuple[str, ...]]],
-    target: SourceTree,
 ) -> list[HunkOutcome]:
     result = []
     for file in plan.files:
@@ -254,12 +251,14 @@ def _drifts(
             if not verdict.path.endswith((".py", ".pyi")):
                 continue
             new, lines = _new_code(file, number, landing, after)
-            old = before.files.get(verdict.path, b"") if verdict.method == "adaptation" else (
-                file.base or b""
+            old = (
+                before.files.get(verdict.path, b"")
+                if verdict.method == "adaptation"
+                else (file.base or b"")
             )
             try:
                 wanted = [r for r in reads(old, new) if any(a <= r.line <= b for a, b in lines)]
-            except NotPython:
+            except NotPythonError:
                 continue
             report = drift(base, after, wanted, path=verdict.path)
             if report.drifts or report.not_checked:
@@ -268,11 +267,11 @@ def _drifts(
 
 
 def _new_code(
-    file: object, number: int, landing: Landing, after: SourceTree
+    file: PlannedFile, number: int, landing: Landing, after: SourceTree
 ) -> tuple[bytes, list[tuple[int, int]]]:
     """The text that a hunk's new code stands in, and on which of its lines."""
     verdict = landing.verdicts[number]
     if verdict.method == "adaptation":
         path, first, last = landing.spans[number]
         return after.files[path], [(first, last)]
-    return file.authored or b"", authored_lines(file, number)  # type: ignore[attr-defined,arg-type]
+    return file.authored or b"", authored_lines(file, number)

@@ -59,7 +59,7 @@ class State:
     """A stopped rebase: what was asked for, where it stopped, and what is settled so far."""
 
     target: str
-    target_name: str
+    is_release: bool
     base: str | None
     output: str | None
     update: bool
@@ -85,11 +85,6 @@ class Edits:
     edited: Mapping[str, bytes]
     untouched: tuple[OpenFile, ...]
     strays: tuple[str, ...]
-
-
-def state_folder(root: Path) -> Path:
-    """Return where the state of a repository's stopped rebase lies."""
-    return root / "rebase"
 
 
 def read_state(folder: Path) -> State | None:
@@ -156,21 +151,21 @@ def read_edits(state: State, folder: Path) -> Edits:
     return Edits(edited, tuple(untouched), tuple(sorted(found)))
 
 
-def refuse_second(state: State, folder: Path) -> PatchkitError:
+def refuse_second(state: State, place: str) -> PatchkitError:
     """Return the refusal of a rebase while another has stopped."""
     return PatchkitError(
-        f"a rebase onto {state.target_name} has stopped at {state.series}/{state.patch}",
-        place=str(folder),
+        f"a rebase onto {state.target} has stopped at {state.series}/{state.patch}",
+        place=place,
         hint="finish it with `patchkit rebase --continue`, leave the patch out with `--skip`, "
         "or drop it with `--abort`",
     )
 
 
-def refuse_none(folder: Path) -> PatchkitError:
+def refuse_none(place: str) -> PatchkitError:
     """Return the refusal of --continue, --skip and --abort where nothing has stopped."""
     return PatchkitError(
         "no rebase has stopped here",
-        place=str(folder),
+        place=place,
         hint="start one with `patchkit rebase VERSION`",
     )
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from patchkit.adaptation import Adaptation
 from patchkit.errors import PatchkitError
 from patchkit.pins import normalise_version
-from patchkit.series import Series, anchors_name, read_series
+from patchkit.series import SAME_AS, Series, read_series
 from patchkit.workspace import read_folder
 
 _RELEASE_FOLDER = re.compile(r"v\d")
@@ -60,8 +59,13 @@ def stored_releases(root: Path, folder: str) -> tuple[str, ...]:
 
 def read_stored(root: Path, folder: str, release: str) -> Stored:
     """Return a stored release, its `same-as` followed."""
+    files = read_folder(root / release_folder(folder, release))
+    return follow_same_as(root, folder, release, files)
+
+
+def follow_same_as(root: Path, folder: str, release: str, files: Mapping[str, bytes]) -> Stored:
+    """Return the release that a folder's files hold or, with `same-as`, name."""
     place = release_folder(folder, release)
-    files = read_folder(root / place)
     series = read_series(files, version=release, place=place)
     if series.same_as is None:
         return Stored(folder, release, files, series)
@@ -69,20 +73,10 @@ def read_stored(root: Path, folder: str, release: str) -> Stored:
     if other.same_as is not None:
         raise PatchkitError(
             f"same-as names v{other.release}, which is itself the same as v{other.same_as}",
-            place=f"{place}/same-as.toml",
+            place=f"{place}/{SAME_AS}",
             expected="a release that holds patches",
         )
     return Stored(folder, release, files, other.series, same_as=other.release)
-
-
-def stored_adaptations(stored: Stored, patch: str) -> tuple[Adaptation, ...]:
-    """Return the adaptations that lie beside a patch."""
-    data = stored.series.anchors.get(patch)
-    if data is None:
-        return ()
-    from patchkit.anchor import parse_anchors
-
-    return parse_anchors(data, place=f"{stored.place}/{anchors_name(patch)}").adaptations
 
 
 def nearest_base(releases: Iterable[str], target: str | None) -> str | None:

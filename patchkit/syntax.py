@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
+import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,11 +25,13 @@ _STRING_OR_COMMENT = re.compile(
     re.DOTALL,
 )
 # PEP 263: the encoding stands in a comment on one of the first two lines.
-_CODING = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)")
+_CODING = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)"
+)
 DEFINITIONS = ("FunctionDef", "AsyncFunctionDef", "ClassDef")
 
 
-class NotPython(ValueError):
+class NotPythonError(ValueError):
     """The bytes are not a module that this interpreter parses; the text says why."""
 
 
@@ -209,23 +212,23 @@ class Module:
 
 def _parse(source: bytes) -> ast.Module:
     if b"\r" in source.replace(b"\r\n", b""):
-        raise NotPython("a carriage return inside a line")
+        raise NotPythonError("a carriage return inside a line")
     cookie = _CODING.match(source)
     if cookie and cookie[1].lower() not in (b"utf-8", b"utf8"):
-        raise NotPython(f"encoded as {cookie[1].decode('ascii', 'replace')}")
+        raise NotPythonError(f"encoded as {cookie[1].decode('ascii', 'replace')}")
     try:
         source.decode("utf-8")
-        # SyntaxWarnings are upstream's business (invalid escapes), not a fact about the patch.
-        return compile(  # type: ignore[no-any-return]
-            source, "<module>", "exec", ast.PyCF_ONLY_AST, dont_inherit=True
-        )
+        with warnings.catch_warnings():
+            # An invalid escape is upstream's business, not a fact about the patch.
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise NotPython(str(error)) from error
+        raise NotPythonError(str(error)) from error
 
 
 @lru_cache(maxsize=512)
 def parse_module(source: bytes) -> Module:
-    """Return the module of some bytes; raises `NotPython`."""
+    """Return the module of some bytes; raises `NotPythonError`."""
     return Module(source)
 
 
@@ -233,7 +236,7 @@ def try_module(source: bytes) -> Module | None:
     """Return the module of some bytes, None where they are not Python."""
     try:
         return parse_module(source)
-    except NotPython:
+    except NotPythonError:
         return None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from patchkit.syntax import Module, Node, Slot
 
@@ -39,9 +40,10 @@ _BODY_NAMES = ("body",)
 
 def _span(module: Module, tree: ast.AST) -> tuple[int, int]:
     """The span of anything that `ast` gives a position, or of its parts where it gives none."""
+    place: Any = tree
     if hasattr(tree, "lineno"):
-        start = module.offset(tree.lineno, tree.col_offset)
-        return start, module.offset(tree.end_lineno, tree.end_col_offset)  # type: ignore[attr-defined]
+        start = module.offset(place.lineno, place.col_offset)
+        return start, module.offset(place.end_lineno, place.end_col_offset)
     spans = [_span(module, child) for child in ast.iter_child_nodes(tree) if _positioned(child)]
     return min(s for s, _ in spans), max(e for _, e in spans)
 
@@ -266,11 +268,11 @@ def _last_list(tree: ast.stmt | ast.excepthandler | ast.match_case) -> list[ast.
     for name in ("finalbody", "orelse"):
         part = getattr(tree, name, None)
         if part:
-            return part  # type: ignore[no-any-return]
+            return list(part)
     handlers = getattr(tree, "handlers", None)
     if handlers:
         return _last_list(handlers[-1])
-    return tree.body  # type: ignore[union-attr,no-any-return]
+    return tree.body  # type: ignore[union-attr]
 
 
 def _list_end(module: Module, trees: list[ast.stmt], limit: int) -> int:
@@ -381,9 +383,7 @@ def _header_end(module: Module, node: Node, first: int) -> int:
     return max(position, node.start)
 
 
-def _own_comments(
-    module: Module, region: int, limit: int, statements: list[Node]
-) -> list[Node]:
+def _own_comments(module: Module, region: int, limit: int, statements: list[Node]) -> list[Node]:
     """The comments of a list that stand on their own lines outside its statements."""
     nodes = []
     spans = [(s.start, s.end) for s in statements]

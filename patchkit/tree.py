@@ -11,7 +11,7 @@ EXECUTABLE = 0o100755
 
 
 class Overlay(Mapping[str, bytes]):
-    """A mapping with changes laid over another mapping; the lower one is never copied or read ahead."""
+    """A mapping with changes laid over another, which is never copied or read ahead."""
 
     def __init__(self, lower: Mapping[str, bytes], changes: Mapping[str, bytes | None]) -> None:
         if isinstance(lower, Overlay):  # keep the stack one level deep

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from patchkit.syntax import NotPython, parse_module
+from patchkit.syntax import NotPythonError, parse_module
 
 Lines = tuple[int, int]
 
@@ -55,14 +55,14 @@ def _facts(source: bytes | None) -> tuple[Fact, ...]:
         return ()
     try:
         tree = parse_module(source).tree
-    except NotPython:
+    except NotPythonError:
         return ()
     return tuple(_walk(tree, "", False))
 
 
 def _walk(node: ast.AST, owner: str, in_class: bool) -> Iterator[Fact]:
     for child in ast.iter_child_nodes(node):
-        yield from _own(child, owner, in_class)
+        yield from _own(child, in_class)
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield from _walk(child, child.name, False)
         elif isinstance(child, ast.ClassDef):
@@ -71,7 +71,7 @@ def _walk(node: ast.AST, owner: str, in_class: bool) -> Iterator[Fact]:
             yield from _walk(child, owner, in_class)
 
 
-def _own(node: ast.AST, owner: str, in_class: bool) -> Iterator[Fact]:
+def _own(node: ast.AST, in_class: bool) -> Iterator[Fact]:
     kind = "member" if in_class else "name"
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield Fact(kind, node.name, "", node.lineno)

@@ -33,7 +33,7 @@ ADAPTATION = Adaptation(
 )
 STATE = State(
     target="v0.29.0",
-    target_name="v0.29.0",
+    is_release=True,
     base=None,
     output=None,
     update=False,
@@ -112,7 +112,7 @@ def test_a_damaged_state_says_how_to_be_rid_of_it(data: bytes) -> None:
 
 
 def test_a_second_rebase_is_told_of_the_first_and_the_three_ways_out() -> None:
-    refusal = refuse_second(STATE, Path(".patchkit/rebase"))
+    refusal = refuse_second(STATE, ".patchkit/rebase")
     assert str(refusal) == (
         ".patchkit/rebase: a rebase onto v0.29.0 has stopped at patches/kvarn.patch"
     )

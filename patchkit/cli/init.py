@@ -14,9 +14,7 @@ from patchkit.errors import ExitCode, UsageError
 from patchkit.workspace import Replacement, Workspace, read_file
 
 TABLE = '[tool.patchkit]\nseries = ["patches"]\n'
-SERIES = """\
-# The patches for vLLM {version}: one file name a line, applied in this order.
-"""
+SERIES = "# One patch file a line, applied in this order.\n"
 
 
 @click.command(short_help="Set up a folder for a patch series.")
@@ -60,7 +58,7 @@ def _set_up(root: Path, version: str | None) -> tuple[list[str], list[str]]:
         if version:
             series = find_config(root).series[0] if wanted[PYPROJECT] is None else "patches"
             name = f"{series}/v{version}/series"
-            wanted[name] = None if (root / name).exists() else SERIES.format(version=version)
+            wanted[name] = None if (root / name).exists() else SERIES
         created = {name: text for name, text in wanted.items() if text is not None}
         workspace.commit([Replacement(root / n, text.encode()) for n, text in created.items()])
     return list(created), [name for name in wanted if name not in created]

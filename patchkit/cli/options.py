@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,6 +12,8 @@ import click
 if TYPE_CHECKING:
     from patchkit.config import Config
     from patchkit.pins import Pins
+    from patchkit.tree import SourceTree
+    from patchkit.upstream.progress import Progress
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -39,3 +42,22 @@ def read_pins(config: Config) -> Pins:
         for release in own.releases:
             pins = pins.with_release(release)
     return pins
+
+
+def tree_opener(config: Config, progress: Progress) -> Callable[[str], SourceTree]:
+    """Return what opens a tree by its spelling, each once, with the repository's pins."""
+    from patchkit.upstream import open_tree
+
+    pins = read_pins(config)
+
+    @cache
+    def opened(spec: str) -> SourceTree:
+        return open_tree(spec, pins=pins, progress=progress)
+
+    return opened
+
+
+def shown_path(path: Path) -> str:
+    """Return a path as people know it: from the working folder where it lies below that."""
+    here, path = Path.cwd(), path.absolute()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else str(path)

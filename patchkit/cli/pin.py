@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from patchkit.cli import render
-from patchkit.cli.options import here, json_option, read_pins
+from patchkit.cli.options import here, json_option, read_pins, shown_path
 from patchkit.config import Config
 from patchkit.errors import ExitCode
 from patchkit.pins import Pins, Release, format_pins, parse_pins
@@ -29,7 +27,7 @@ def command(version: str, as_json: bool) -> ExitCode:
       patchkit pin 0.34.0
       patchkit pin v0.34.0rc1 --json
     """
-    from patchkit.upstream import Index
+    from patchkit.upstream.index import Index
     from patchkit.upstream.pinning import pin_release
 
     config = here()
@@ -37,7 +35,7 @@ def command(version: str, as_json: bool) -> ExitCode:
     with render.progress() as progress:
         release = pin_release(version, Index(), known, progress)
     changed = _write(config, release)
-    name = _shown(config.pins_to_write)
+    name = shown_path(config.pins_to_write)
     if as_json:
         render.show_json(_document(release, name, changed))
         return ExitCode.DONE
@@ -68,8 +66,3 @@ def _document(release: Release, path: str, changed: bool) -> dict[str, object]:
     ]
     document = {"schema": "patchkit.pin/1", "release": release.version, "path": path}
     return {**document, "changed": changed, "artifacts": artifacts}
-
-
-def _shown(path: Path) -> str:
-    here = Path.cwd()
-    return path.relative_to(here).as_posix() if path.is_relative_to(here) else str(path)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchkit import report
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
+    from patchkit.move import SeriesMove
     from patchkit.outcome import HunkOutcome
+    from patchkit.plan import Unshipped
+    from patchkit.rebase import RebaseResult
     from patchkit.upstream.progress import Progress
 
 PROGRESS_AFTER_S = 1.0
@@ -51,6 +55,81 @@ def show_outcomes(outcomes: Sequence[HunkOutcome]) -> None:
         for outcome in outcomes:
             say(_line(outcome))
     say(report.summary(outcomes))
+
+
+def show_rebase(document: dict[str, Any], moves: Sequence[SeriesMove]) -> None:
+    """Print what became of every hunk, then of every series, then how to go on."""
+    for move in moves:
+        show_outcomes(move.result.outcomes)
+        _show_notes(document["notes"] if move is moves[0] else [], move.result.unshipped)
+        for path in move.clashes:
+            say(f"{path}: in the overlay, and in the target already")
+    target = document["target"]["version"] or document["target"]["name"]
+    for left in document["left_out"]:
+        hunks = "" if left["hunks"] is None else f", hunks {', '.join(map(str, left['hunks']))}"
+        say(f"{left['series']}/{left['patch']}{hunks}: left out, {left['why']}")
+    for series in document["series"]:
+        stored = series["stored"]
+        say(
+            f"{series['folder']}: {series['base']} -> {target}: {_STORING[stored['state']]}"
+            f"{' ' + stored['path'] if stored['path'] else ''}"
+        )
+        for difference in stored["differences"]:
+            say(f"  {difference}")
+    if document["state"] is not None:
+        _show_state(document["state"])
+
+
+_STORING = {
+    "written": "written to",
+    "updated": "updated in",
+    "unchanged": "unchanged in",
+    "differs": "differs from what is stored (--update replaces it) in",
+    "withheld": "not stored",
+}
+
+
+def _show_state(state: dict[str, Any]) -> None:
+    say(f"stopped at {state['series']}/{state['patch']}; {state['note']} says why")
+    for file in state["files"]:
+        if file["edit"]:
+            say(f"  edit {file['edit']}")
+        else:
+            say(f"  {file['path']} is not in the target: nothing to edit, only to skip")
+    say('then: patchkit rebase --continue --reason "..."')
+    say("or:   patchkit rebase --skip --yes   or   patchkit rebase --abort")
+
+
+def show_port(document: dict[str, Any], result: RebaseResult, asked: Path | None) -> None:
+    """Print what became of every hunk, and where the moved patches are."""
+    show_outcomes(result.outcomes)
+    _show_notes(document["notes"], result.unshipped)
+    if document["output"]:
+        say(f"written to {document['output']}")
+    elif asked is not None:
+        say(f"nothing was written to {asked}: not every hunk landed on ground that held")
+
+
+def show_check(document: dict[str, Any]) -> None:
+    """Print what is wrong, then each stored release in a line."""
+    for series in document["series"]:
+        place = f"{series['folder']}/v{series['release']}"
+        for finding in series["findings"]:
+            say(f"{finding['place']}: {finding['kind']}: {finding['text']}")
+        for name in series["refreshed"]:
+            say(f"wrote {place}/{name}")
+        same = f", the same as v{series['same_as']}" if series["same_as"] else ""
+        count = f"{series['patches']} patches, {series['hunks']} hunks{same}"
+        found = len(series["findings"])
+        say(f"{place}: {count}: {f'{found} findings' if found else 'sound'}")
+
+
+def _show_notes(notes: Sequence[str], unshipped: Sequence[Unshipped]) -> None:
+    for note in notes:
+        say(f"note: {note}")
+    for section in unshipped:
+        what = "built from source" if section.section.value == "built" else "not shipped"
+        say(f"note: {section.patch}: {section.path} is {what}; its hunks were not moved")
 
 
 def why(outcome: HunkOutcome) -> list[str]:

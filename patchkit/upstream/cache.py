@@ -42,8 +42,12 @@ class Cache:
         def repair() -> None:
             self._build(path, build, thorough=True)
 
-        with suppress(FileNotFoundError, NotADirectoryError, DamagedError):
+        try:
             return PackedFiles(path, repair)
+        except (FileNotFoundError, NotADirectoryError, DamagedError):
+            pass  # made below
+        except OSError as err:
+            raise _unusable(path, "read", err) from err
         self._build(path, build, thorough=False)
         return PackedFiles(path, repair)
 
@@ -88,7 +92,7 @@ class Cache:
             lock = FileLock(path.with_name(f".{path.name}.lock"))
             lock.acquire()
         except OSError as err:
-            raise _unwritable(self.root, err) from err
+            raise _unusable(self.root, "written", err) from err
         try:
             yield
         finally:
@@ -109,7 +113,7 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
         part.replace(path)
         _sync_folder(path.parent)
     except OSError as err:
-        raise _unwritable(path.parent, err) from err
+        raise _unusable(path.parent, "written", err) from err
     finally:
         part.unlink(missing_ok=True)
 
@@ -122,9 +126,9 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _unwritable(folder: Path, err: OSError) -> PatchkitError:
+def _unusable(path: Path, use: str, err: OSError) -> PatchkitError:
     return PatchkitError(
-        f"the cache cannot be written: {err.strerror or err}",
-        place=str(folder),
+        f"the cache cannot be {use}: {err.strerror or err}",
+        place=str(path),
         hint=f"{VARIABLE} names another folder",
     )

@@ -164,15 +164,17 @@ def _local_path(source: str) -> Path | None:
 
 
 def _read_path(path: Path) -> tuple[IndexFile, ...]:
-    """Return the files that a folder holds or that an HTML page lists; nothing where neither is."""
+    """Return the files that a folder holds and that its page, or the given one, lists."""
+    listed: tuple[IndexFile, ...] = ()
     page = path / "index.html" if path.is_dir() else path
     try:
         if page.is_file() and page.suffix in (".html", ".htm"):
-            place = str(page)
-            return parse_page(page.read_bytes(), "text/html", page.absolute().as_uri(), place)
-        files = sorted(p for p in path.iterdir() if p.name.endswith((".whl", ".tar.gz")))
+            where = page.absolute().as_uri()
+            listed = parse_page(page.read_bytes(), "text/html", where, str(page))
+        found = sorted(path.iterdir()) if path.is_dir() else []
+        files = [p for p in found if p.name.endswith((".whl", ".tar.gz")) and p.is_file()]
+        return listed + tuple(
+            IndexFile(p.name, p.absolute().as_uri(), size_bytes=p.stat().st_size) for p in files
+        )
     except OSError:
-        return ()  # pip passes over a place that is not there, too
-    return tuple(
-        IndexFile(p.name, p.absolute().as_uri(), size_bytes=p.stat().st_size) for p in files
-    )
+        return listed  # pip passes over a place that is not there, too

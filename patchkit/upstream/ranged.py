@@ -46,12 +46,16 @@ class RangedFile:
         self._label, self._progress = label, progress or silent
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._total: int | None = None
         self._chunks: list[tuple[int, bytes]] = []
 
     def fetch(self, spans: Sequence[Span]) -> None:
         """Fetch spans, some at once; raises RangesRefusedError where the server has no ranges."""
+        self._total = self.fetched_bytes + sum(span.size_bytes for span in self.missing(spans))
+        self._fetch(spans)
+
+    def _fetch(self, spans: Sequence[Span]) -> None:
         wanted = [span for span in self.missing(spans) if span.size_bytes]
-        self._total = self.fetched_bytes + sum(span.size_bytes for span in wanted)
         with ThreadPoolExecutor(min(CONNECTIONS, len(wanted)) or 1) as pool:
             largest_first = sorted(wanted, key=lambda span: -span.size_bytes)
             futures = [pool.submit(self._fetch_span, span) for span in largest_first]
@@ -65,7 +69,8 @@ class RangedFile:
 
     def fetch_tail(self) -> None:
         """Fetch the file's last mebibyte, where a zip file has its directory."""
-        self.fetch([Span(max(0, self.size_bytes - TAIL_BYTES), self.size_bytes)])
+        # how much is wanted is not known before the directory is
+        self._fetch([Span(max(0, self.size_bytes - TAIL_BYTES), self.size_bytes)])
 
     def read(self, start: int, size: int) -> bytes:
         """Return bytes, which are fetched first where they were not yet."""

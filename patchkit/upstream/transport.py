@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
+import certifi
 import urllib3
 
 from patchkit.errors import PatchkitError
@@ -81,7 +82,9 @@ class Http:
             backoff_factor=0.25,
             raise_on_status=False,
         )
-        sent = {**headers, **self._authorization(url), "Accept-Encoding": "identity"}
+        # compressed, the bytes of a range would not be those of the file
+        plain = {"Accept-Encoding": "identity", "User-Agent": "patchkit"}
+        sent = {**headers, **self._authorization(url), **plain}
         pool = self._pool(bare)
         return pool.request(method, bare, headers=sent, retries=retries, preload_content=preload)
 
@@ -137,6 +140,8 @@ class Http:
         try:
             folder = cert if cert and Path(cert).is_dir() else None
             context = ssl.create_default_context(cafile=None if folder else cert, capath=folder)
+            if not cert:  # a slim system has none of its own; pip falls back on the same
+                context.load_verify_locations(certifi.where())
             if client:
                 context.load_cert_chain(client)
         except (OSError, ssl.SSLError) as err:

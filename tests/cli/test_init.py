@@ -8,7 +8,7 @@ import pytest
 from patchkit.cli import run
 from patchkit.config import Config, find_config
 
-SERIES = b"# The patches for vLLM 0.28.0: one file name a line, applied in this order.\n"
+SERIES = b"# One patch file a line, applied in this order.\n"
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -101,6 +101,7 @@ class Faults:
 
     ranges: str = "yes"  # or "ignored", "wrong", "416"
     statuses: dict[str, int] = field(default_factory=dict)  # path to status
+    redirects: dict[str, str] = field(default_factory=dict)  # path to Location
     cut_after: int | None = None  # bytes of a body after which the connection is closed ...
     cut_times: int = 1  # ... so many times
     flip_at: int | None = None  # offset in a file of the byte that comes out wrong
@@ -170,6 +171,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._send(401, b"", {})
         if path in faults.statuses:
             return self._send(faults.statuses[path], b"", {})
+        if path in faults.redirects:
+            return self._send(302, b"", {"Location": faults.redirects[path]})
         if path.startswith("/simple/"):
             return self._page(path.removeprefix("/simple/").strip("/"))
         content = server.files.get(path.removeprefix("/files/"))

@@ -211,6 +211,16 @@ def test_cache_that_cannot_be_written_is_an_error_with_advice(fake_index, pins, 
     assert caught.value.hint == "PATCHKIT_CACHE_DIR names another folder"
 
 
+def test_tree_that_cannot_be_read_is_an_error_with_advice(fake_index, pins, cache):
+    opened(fake_index, pins, cache)
+    path = tree_file(cache)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(PatchkitError) as caught:
+        opened(fake_index, pins, cache)
+    assert str(caught.value) == f"{path}: the cache cannot be read: Is a directory"
+
+
 def test_releases_with_one_tree_share_it(fake_index, pins, cache, kit):
     opened(fake_index, pins, cache)
     again = replace(

@@ -1,0 +1,185 @@
+"""Whether a stored series is sound: it applies, is canonical, and what is derived from it is fresh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from patchkit.anchor import contradictions, parse_anchors
+from patchkit.anchoring import renewed
+from patchkit.config import Config
+from patchkit.diff import FilePatch, Patch, apply_patch, diff_files, format_patch, parse_patch
+from patchkit.errors import PatchkitError
+from patchkit.header import parse_header, validate_header
+from patchkit.move import apply_series, with_overlay
+from patchkit.plan import PatchPlan, plan_patch
+from patchkit.roots import resolve_roots
+from patchkit.series import anchors_name
+from patchkit.store import Stored, read_stored, stored_releases
+from patchkit.tree import SourceTree
+
+Kind = Literal["apply", "export", "anchors", "header", "same-as", "series", "overlay"]
+OpenTree = Callable[[str], SourceTree]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it must be: `place` is the file, with a line where one is known."""
+
+    kind: Kind
+    place: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One release of one series folder; `renewed` holds the files that differ from their derivation."""
+
+    folder: str
+    release: str
+    patches: int = 0
+    hunks: int = 0
+    same_as: str | None = None
+    findings: tuple[Finding, ...] = ()
+    renewed: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def check_stored(
+    config: Config, folders: tuple[str, ...], open_tree: OpenTree, *, frozen: bool
+) -> Iterator[Checked]:
+    """Return what each stored release of the folders is worth.
+
+    Frozen, whatever is not as patchkit would write it is a finding. Otherwise patches that apply
+    at an offset or under another root count as sound, and their canonical text and anchors are
+    returned to be written.
+    """
+    for folder in folders:
+        for release in stored_releases(config.root, folder):
+            try:
+                stored = read_stored(config.root, folder, release)
+                tree = _ground(config, folder, release, open_tree(f"v{release}"))
+            except PatchkitError as error:
+                yield Checked(folder, release, findings=(_finding("series", error),))
+            else:
+                yield _Check(config.root, stored, frozen).run(tree)
+
+
+def _ground(config: Config, folder: str, release: str, tree: SourceTree) -> SourceTree:
+    """Return a release with the series applied that come before a folder."""
+    for below in config.series:
+        if below == folder:
+            break
+        if release in stored_releases(config.root, below):
+            tree = apply_series(config.root, read_stored(config.root, below, release), tree)
+    return tree
+
+
+class _Check:
+    """The check of one stored release: what was found so far."""
+
+    def __init__(self, root: Path, stored: Stored, frozen: bool) -> None:
+        self.root = root
+        self.stored = stored
+        self.frozen = frozen
+        self.findings: list[Finding] = []
+        self.renewed: dict[str, bytes] = {}
+        self.hunks = 0
+
+    def run(self, tree: SourceTree) -> Checked:
+        """Return the result, every patch applied in order as far as that goes."""
+        try:
+            tree, clashes = with_overlay(self.root, self.stored, tree)
+        except PatchkitError as error:
+            self.findings.append(_finding("overlay", error))
+        else:
+            place = f"{self.stored.place}/overlay.toml"
+            text = "the release has a file of that name"
+            self.findings += [Finding("overlay", place, f"{path}: {text}") for path in clashes]
+        for name, data in self.stored.series.patches.items():
+            try:
+                tree = self._patch(name, data, tree)
+            except PatchkitError as error:
+                kind: Kind = "same-as" if self.stored.same_as else "apply"
+                self.findings.append(_finding(kind, error))
+                break
+        return Checked(
+            self.stored.folder,
+            self.stored.release,
+            len(self.stored.series.patches),
+            self.hunks,
+            self.stored.same_as,
+            tuple(self.findings),
+            self.renewed,
+        )
+
+    def _patch(self, name: str, data: bytes, tree: SourceTree) -> SourceTree:
+        """Return the tree after a patch; raises PatchkitError where it does not apply."""
+        place = f"{self.stored.place}/{name}"
+        patch = parse_patch(data, place)
+        strict = self.frozen or self.stored.same_as is not None
+        if not strict:
+            patch = resolve_roots(patch, tree)[0]
+        plan = plan_patch(patch, tree)
+        left = {section.path for section in plan.unshipped}
+        shipped = tuple(file for file in patch.files if file.path not in left)
+        after = apply_patch(replace(patch, files=shipped), tree, allow_offset=not strict)
+        self.hunks += sum(max(1, len(file.hunks)) for file in patch.files)
+        if self.stored.same_as is None:
+            self._header(patch, place)
+            others = tuple(file for file in patch.files if file.path in left)
+            self._export(name, data, patch, (*_sections(shipped, tree, after), *others))
+            self._anchors(name, plan)
+        return after
+
+    def _header(self, patch: Patch, place: str) -> None:
+        header = parse_header(patch.preamble, place)
+        for problem in validate_header(header, place):
+            where, _, text = problem.rpartition(": ")
+            self.findings.append(Finding("header", where, text))
+        release = self.stored.release
+        if header.applies_to is not None and not header.covers(release):
+            text = f"Applies-To {header.applies_to} does not hold {release}"
+            self.findings.append(Finding("header", place, text))
+
+    def _export(self, name: str, data: bytes, patch: Patch, files: tuple[FilePatch, ...]) -> None:
+        exported = format_patch(Patch(name, patch.preamble, files))
+        if exported != data:
+            self._stale("export", name, exported, "is not in the canonical form")
+
+    def _anchors(self, name: str, plan: PatchPlan) -> None:
+        stored = self.stored.series.anchors.get(name)
+        file = anchors_name(name)
+        fresh = renewed(stored, plan, f"{self.stored.place}/{file}")
+        if stored is None:
+            self._stale("anchors", file, fresh, "is missing")
+        elif fresh != stored:
+            self._stale("anchors", file, fresh, "is stale: patch and release give other anchors")
+        if stored is not None:
+            place = f"{self.stored.place}/{file}"
+            for problem in contradictions(parse_anchors(stored, place), plan, place):
+                text = problem.removeprefix(f"{place}: ")
+                self.findings.append(Finding("anchors", place, text))
+
+    def _stale(self, kind: Kind, name: str, fresh: bytes, text: str) -> None:
+        if self.frozen:
+            text += "; `patchkit check` writes it"
+            self.findings.append(Finding(kind, f"{self.stored.place}/{name}", text))
+        else:
+            self.renewed[name] = fresh
+
+
+def _sections(
+    files: tuple[FilePatch, ...], before: SourceTree, after: SourceTree
+) -> tuple[FilePatch, ...]:
+    """Return the canonical sections of what some sections do."""
+    paths = {p for file in files for p in (file.old_path, file.new_path) if p is not None}
+    old = {path: before.files[path] for path in paths if path in before.files}
+    new = {path: after.files[path] for path in paths if path in after.files}
+    return diff_files(old, new, before.modes, after.modes)
+
+
+def _finding(kind: Kind, error: PatchkitError) -> Finding:
+    fact = f"{error.fact}, expected {error.expected}" if error.expected else error.fact
+    return Finding(kind, error.place or "", fact)

@@ -1,0 +1,126 @@
+"""`patchkit port`: plain patch files, moved from one tree to another."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patchkit.cli import render
+from patchkit.cli.options import here, json_option, shown_path, tree_opener
+from patchkit.diff import format_patch, parse_mbox
+from patchkit.errors import ExitCode, PatchkitError
+from patchkit.rebase import PatchInput, RebaseResult, rebase_series
+from patchkit.report import outcome_json, tree_json
+from patchkit.series import Series, SeriesEntry, format_series
+from patchkit.workspace import Replacement, Workspace, read_file, read_folder
+
+
+@click.command(short_help="Move plain patch files from one vLLM tree to another.")
+@click.argument("patches", nargs=-1, required=True, metavar="PATCH...")
+@click.option("--base", required=True, metavar="TREE", help="What the patches were made on.")
+@click.option("--target", required=True, metavar="TREE", help="Where they are to go.")
+@click.option("--output", metavar="DIR", type=click.Path(path_type=Path), help="Write them there.")
+@json_option
+def command(
+    patches: tuple[str, ...], base: str, target: str, output: Path | None, as_json: bool
+) -> ExitCode:
+    """Move plain patch files from one vLLM tree to another.
+
+    The patches are taken in the given order; - is standard input. A tree is a release, a folder, a
+    wheel, an sdist, or git:REPO@REF. Nothing is written without --output, and then only if every
+    hunk landed.
+
+    \b
+    Examples:
+      patchkit port fix.patch --base v0.28.0 --target v0.29.0
+      patchkit port *.patch --base v0.28.0 --target ../vllm --output moved
+      git -C ../vllm diff v0.28.0 | patchkit port - --base v0.28.0 --target v0.29.0
+    """
+    config = here()
+    inputs = [item for name in patches for item in _read(name)]
+    with render.progress() as progress:
+        open_tree = tree_opener(config, progress)
+        result = rebase_series(inputs, open_tree(base), open_tree(target), progress=progress)
+    done = result.ok and not result.drifted
+    if output is not None and done:
+        _write(config.state_folder, output, result)
+    document = _document(result, output if done else None)
+    if as_json:
+        render.show_json(document)
+    else:
+        render.show_port(document, result, asked=output)
+    return ExitCode(document["exit_code"])
+
+
+def _read(name: str) -> list[PatchInput]:
+    """Return the patches of one file: one, or those of a mailbox."""
+    data = sys.stdin.buffer.read() if name == "-" else read_file(Path(name))
+    shown = "standard input" if name == "-" else name
+    patches = parse_mbox(data, shown)
+    if len(patches) == 1:
+        return [PatchInput(shown, data)]
+    return [PatchInput(patch.name, format_patch(patch)) for patch in patches]
+
+
+def _write(state_folder: Path, output: Path, result: RebaseResult) -> None:
+    """Write the moved patches as a series; a folder that holds anything else is left alone."""
+    content = _content(result)
+    there = read_folder(output) if output.is_dir() else {}
+    if there == content:
+        return
+    if there or output.is_file():
+        raise PatchkitError(
+            "is there already, and holds something else",
+            place=str(output),
+            expected="an empty or a new folder",
+        )
+    workspace = Workspace(state_folder)
+    with workspace.locked():
+        workspace.commit([Replacement(output, content)])
+
+
+def _content(result: RebaseResult) -> dict[str, bytes]:
+    names = _file_names([patch.name for patch in result.patches if patch.data])
+    kept = [patch for patch in result.patches if patch.data]
+    data = {name: patch.data for name, patch in zip(names, kept, strict=True)}
+    entries = tuple(SeriesEntry(name) for name in data)
+    return format_series(Series(result.target.version or "0", entries, data))
+
+
+def _file_names(names: Sequence[str]) -> list[str]:
+    """Return a file name for each patch, the patch's own where that is free."""
+    taken: list[str] = []
+    for name in names:
+        stem = Path(name.replace("#", "-")).name.replace(" ", "-")
+        stem = stem.removesuffix(".patch").removesuffix(".diff") or "patch"
+        number, free = 1, f"{stem}.patch"
+        while free in taken:
+            number += 1
+            free = f"{stem}-{number}.patch"
+        taken.append(free)
+    return taken
+
+
+def _document(result: RebaseResult, output: Path | None) -> dict[str, Any]:
+    """Return the report of a port, as docs/schema/port-1.json describes it."""
+    ok = result.ok and not result.drifted
+    files = {path for patch in result.patches for path in patch.after}
+    return {
+        "schema": "patchkit.port/1",
+        "ok": ok,
+        "exit_code": int(ExitCode.DONE if ok else ExitCode.FINDINGS),
+        "base": tree_json(result.base),
+        "target": tree_json(result.target),
+        "outcomes": [outcome_json(outcome) for outcome in result.outcomes],
+        "files": sorted(files),
+        "unshipped": [
+            {"patch": u.patch, "path": u.path, "section": u.section.value, "hunks": u.hunks}
+            for u in result.unshipped
+        ],
+        "output": shown_path(output) if output else None,
+        "notes": list(result.notes),
+    }

@@ -1,0 +1,479 @@
+"""Block promotion, on layers and specs that come from the release's own code.
+
+A layer's spec is what the release's worker makes of `Attention.get_kv_cache_spec`: the layer
+chooses its block size, the backend its packing. The backend is handed to the layer as an argument
+because the platform of a machine without a GPU would select another one; nothing is replaced in
+vLLM but the model registry, which is asked for the state shape of a model that only exists here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import warnings
+from dataclasses import replace
+from fractions import Fraction
+from types import SimpleNamespace
+
+import pytest
+
+if importlib.util.find_spec("vllm") is None:
+    pytest.skip("vLLM is not importable", allow_module_level=True)
+
+with warnings.catch_warnings():  # vLLM's own imports warn, and a warning is an error here
+    warnings.simplefilter("ignore")
+    import torch
+    from vllm.config import DeviceConfig, VllmConfig, set_current_vllm_config
+    from vllm.model_executor.layers.attention import Attention
+    from vllm.model_executor.layers.mamba.abstract import MambaBase
+    from vllm.model_executor.models import ModelRegistry
+    from vllm.platforms.interface import Platform
+    from vllm.v1.attention.backends.registry import MambaAttentionBackendEnum
+    from vllm.v1.attention.backends.triton_attn import TritonAttentionBackend
+    from vllm.v1.kv_cache_interface import (
+        AttentionSpec,
+        ChunkedLocalAttentionSpec,
+        FullAttentionSpec,
+        KVCacheSpec,
+        MambaSpec,
+        MLAAttentionSpec,
+        SlidingWindowSpec,
+    )
+    from vllm.v1.worker.gpu.attn_utils import get_kv_cache_spec
+
+pytestmark = pytest.mark.engine
+
+WINDOW = 2048
+IN_FLIGHT = 4096  # two batches of 2,048 tokens under asynchronous scheduling
+MODEL_LEN = 32768
+TENSORS = 8  # layers that share a page number where 16 + 48 + 5 layers make groups of 8
+GIB = 1 << 30
+# Specs made by hand can be padded; 0.29.0 has no such field and pads all but MLA.
+PADDABLE = (
+    {"indexes_kv_by_block_stride": True}
+    if "indexes_kv_by_block_stride" in AttentionSpec.__dataclass_fields__
+    else {}
+)
+
+
+class State(torch.nn.Module, MambaBase):
+    """A gated delta net layer: 48 heads of 128 x 128, and a convolution over 10,240 channels."""
+
+    mamba_type = MambaAttentionBackendEnum.GDN_ATTN
+
+    def __init__(self, draft_tokens: int) -> None:
+        super().__init__()
+        self.draft_tokens = draft_tokens
+
+    def get_state_shape(self):
+        return ((10240, 3 + self.draft_tokens), (48, 128, 128))
+
+    def get_state_dtype(self):
+        return (torch.float16, torch.float16)
+
+
+def engine_config(cache_dtype: str) -> VllmConfig:
+    config = VllmConfig(device_config=DeviceConfig(device="cpu"))
+    config.cache_config.cache_dtype = cache_dtype
+    config.cache_config.block_size = 16
+    return config
+
+
+def align_to_state(config: VllmConfig, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the release choose the primary block, as it does for a hybrid model at start."""
+    model = SimpleNamespace(
+        get_mamba_state_shape_from_config=lambda _: state.get_state_shape(),
+        get_mamba_state_dtype_from_config=lambda _: state.get_state_dtype(),
+    )
+    monkeypatch.setattr(ModelRegistry, "resolve_model_cls", lambda *_, **__: (model, "hybrid"))
+    target = SimpleNamespace(
+        dtype=torch.bfloat16,
+        use_mla=False,
+        architecture="hybrid",
+        get_num_kv_heads=lambda _: 4,
+        get_head_size=lambda: 256,
+    )
+    monkeypatch.setattr(config, "model_config", target)
+    Platform._align_hybrid_block_size(config, TritonAttentionBackend)
+    monkeypatch.undo()
+    config.cache_config.mamba_block_size = config.cache_config.block_size
+
+
+def attention(config: VllmConfig, name: str, heads: int, size: int, window: int | None) -> None:
+    with set_current_vllm_config(config):
+        Attention(
+            num_heads=heads,
+            head_size=size,
+            scale=1.0,
+            num_kv_heads=heads,
+            cache_config=config.cache_config,
+            per_layer_sliding_window=window,
+            prefix=name,
+            attn_backend=TritonAttentionBackend,
+        )
+
+
+def hybrid_specs(
+    cache_dtype: str, monkeypatch: pytest.MonkeyPatch, *, draft_tokens: int = 7
+) -> dict[str, KVCacheSpec]:
+    """16 full layers of 4 x 256, 48 state layers, and a drafter's 5 of 8 x 128 with a window."""
+    config = engine_config(cache_dtype)
+    state = State(draft_tokens)
+    align_to_state(config, state, monkeypatch)
+    for index in range(16):
+        attention(config, f"target.full.{index}", 4, 256, None)
+    for index in range(48):
+        config.compilation_config.static_forward_context[f"target.state.{index}"] = state
+    for index in range(5):
+        attention(config, f"drafter.{index}", 8, 128, WINDOW)
+    return get_kv_cache_spec(config)
+
+
+def drafter_blocks(specs: dict[str, KVCacheSpec]) -> int:
+    """Blocks that one request holds in a layer of the drafter."""
+    spec = specs["drafter.0"]
+    assert isinstance(spec, SlidingWindowSpec)
+    return spec.max_admission_blocks_per_request(IN_FLIGHT, MODEL_LEN)
+
+
+def shape(spec: KVCacheSpec) -> tuple[int, int]:
+    return spec.block_size, spec.page_size_bytes
+
+
+def full(block: int, heads: int, content: int, **fields: object) -> FullAttentionSpec:
+    """A full layer made by hand: `heads` x `content` bytes a token."""
+    return FullAttentionSpec(
+        block_size=block,
+        num_kv_heads=heads,
+        head_size=content // 2,
+        dtype=torch.int8,
+        **{**PADDABLE, **fields},
+    )
+
+
+def window(block: int, heads: int, content: int, **fields: object) -> SlidingWindowSpec:
+    """A sliding-window layer made by hand: `heads` x `content` bytes a token."""
+    return SlidingWindowSpec(
+        block_size=block,
+        num_kv_heads=heads,
+        head_size=content // 2,
+        dtype=torch.int8,
+        sliding_window=WINDOW,
+        **{**PADDABLE, **fields},
+    )
+
+
+def mamba(page: int, block: int = 864) -> MambaSpec:
+    return MambaSpec(block_size=block, shapes=((page,),), dtypes=(torch.int8,))
+
+
+def mla(block: int, size: int) -> MLAAttentionSpec:
+    """A layer that no release pads: `size` bytes a token."""
+    return MLAAttentionSpec(block_size=block, num_kv_heads=1, head_size=size, dtype=torch.int8)
+
+
+def unified(module, specs: dict[str, KVCacheSpec]) -> dict[str, KVCacheSpec] | str:
+    """What the module makes of the specs: the new ones, or what it raises.
+
+    An assertion is the release's own: it scales the block of a layer that is padded already.
+    """
+    try:
+        return module.unify_kv_cache_spec_page_size(specs)
+    except (NotImplementedError, AssertionError) as err:
+        return repr(err)
+
+
+@pytest.fixture
+def int8_specs(monkeypatch: pytest.MonkeyPatch) -> dict[str, KVCacheSpec]:
+    return hybrid_specs("int8_per_token_head", monkeypatch)
+
+
+def test_the_release_creates_the_window_layer_at_the_smallest_block(int8_specs) -> None:
+    assert len(int8_specs) == 69
+    assert shape(int8_specs["target.full.0"]) == (864, 1_797_120)
+    assert shape(int8_specs["target.state.0"]) == (864, 1_797_120)
+    assert shape(int8_specs["drafter.0"]) == (16, 33_792)
+
+
+def test_without_the_patch_sixteen_tokens_take_a_whole_page(release, int8_specs) -> None:
+    before = release.pristine.unify_kv_cache_spec_page_size(int8_specs)
+    assert {shape(before[f"drafter.{index}"]) for index in range(5)} == {(16, 1_797_120)}
+    assert drafter_blocks(before) == 385
+    assert before["drafter.0"].unpadded_page_size_bytes == 33_792
+    assert round(100 * 33_792 / 1_797_120, 2) == 1.88
+    assert before["target.full.0"] is int8_specs["target.full.0"]
+
+
+def test_the_window_layer_is_promoted_from_16_to_864(release, int8_specs) -> None:
+    after = release.patched.unify_kv_cache_spec_page_size(int8_specs)
+    assert list(after) == list(int8_specs)
+    assert {shape(spec) for spec in after.values()} == {(864, 1_824_768)}
+    assert drafter_blocks(after) == 9
+    for name, spec in after.items():
+        padded = None if name.startswith("drafter") else 1_824_768
+        born = int8_specs[name]
+        assert spec == replace(born, block_size=864, page_size_padded=padded)
+    assert round(100 * (1_824_768 / 1_797_120 - 1), 2) == 1.54
+
+
+def test_a_request_keeps_5_gib_less_in_groups_of_eight(release, int8_specs) -> None:
+    before = release.pristine.unify_kv_cache_spec_page_size(int8_specs)["drafter.0"]
+    after = release.patched.unify_kv_cache_spec_page_size(int8_specs)["drafter.0"]
+    sizes = [
+        spec.max_admission_blocks_per_request(IN_FLIGHT, MODEL_LEN)
+        * spec.page_size_bytes
+        * TENSORS
+        / GIB
+        for spec in (before, after)
+    ]
+    assert [round(size, 3) for size in sizes] == [5.155, 0.122]
+
+
+def test_the_release_groups_the_promoted_specs_as_before(release, int8_specs) -> None:
+    for module in (release.pristine, release.patched):
+        specs = module.unify_kv_cache_spec_page_size(int8_specs)
+        groups = module._get_kv_cache_groups_uniform_page_size(specs)
+        assert [len(group.layer_names) for group in groups] == [4] * 4 + [5] * 8 + [4] * 2 + [5]
+
+
+@pytest.mark.parametrize(
+    ("cache_dtype", "draft_tokens", "primary", "promoted", "page"),
+    [
+        ("int8_per_token_head", 7, (864, 1_797_120), 864, 1_824_768),
+        ("int8_per_token_head", 15, (944, 1_963_520), 944, 1_993_728),
+        ("fp8_per_token_head", 3, (816, 1_697_280), 816, 1_723_392),
+        ("int4_per_token_head", 7, (1696, 1_790_976), 1648, 1_793_024),
+    ],
+)
+def test_promotion_per_cache_dtype(
+    release, monkeypatch, cache_dtype, draft_tokens, primary, promoted, page
+) -> None:
+    specs = hybrid_specs(cache_dtype, monkeypatch, draft_tokens=draft_tokens)
+    assert shape(specs["target.full.0"]) == primary
+    after = release.patched.unify_kv_cache_spec_page_size(specs)
+    assert shape(after["drafter.0"]) == (promoted, page)
+    assert shape(after["target.full.0"]) == (primary[0], page)
+    assert shape(after["target.state.0"]) == (primary[0], page)
+
+
+@pytest.mark.parametrize(
+    ("cache_dtype", "block", "page", "blocks"),
+    [("bfloat16", 448, 1_835_008, 15), ("fp8", 880, 1_802_240, 8)],
+)
+def test_integer_ratios_are_left_to_the_release(
+    release, monkeypatch, cache_dtype, block, page, blocks
+) -> None:
+    specs = hybrid_specs(cache_dtype, monkeypatch)
+    after = release.patched.unify_kv_cache_spec_page_size(specs)
+    assert after == release.pristine.unify_kv_cache_spec_page_size(specs)
+    assert shape(after["drafter.0"]) == (block, page)
+    assert drafter_blocks(after) == blocks
+    for name, spec in specs.items():
+        if not name.startswith("drafter"):
+            assert after[name] is spec
+
+
+def test_specs_of_one_page_size_are_returned_as_they_are(release, int8_specs) -> None:
+    specs = {name: spec for name, spec in int8_specs.items() if name.startswith("target")}
+    assert release.patched.unify_kv_cache_spec_page_size(specs) is specs
+
+
+MAXIMUM = full(864, 4, 520)  # 1,797,120 bytes
+SMALL = window(16, 8, 264)  # 33,792 bytes, raised to 54 times that: 1,824,768
+
+
+def test_a_layer_that_cannot_follow_leaves_all_as_they_were(release) -> None:
+    stuck = mla(864, 2080)  # has the old maximum, and neither divides nor pads to the new one
+    specs = {"full": MAXIMUM, "stuck": stuck, "small": SMALL, "state": mamba(1_777_664)}
+    after = unified(release.patched, specs)
+    assert after == unified(release.pristine, specs)
+    assert shape(after["small"]) == (16, 1_797_120)
+    assert after["full"] is MAXIMUM
+    assert after["stuck"] is stuck
+
+
+def test_a_layer_that_divides_only_the_old_maximum_cannot_follow(release) -> None:
+    specs = {"full": MAXIMUM, "stuck": mla(16, 2080), "small": SMALL}
+    after = unified(release.patched, specs)
+    assert after == unified(release.pristine, specs)
+    assert shape(after["stuck"]) == (864, 1_797_120)
+
+
+def test_a_layer_that_divides_the_new_maximum_is_scaled_to_it(release) -> None:
+    specs = {"full": MAXIMUM, "divides": mla(16, 1728), "small": SMALL}
+    after = unified(release.patched, specs)
+    assert shape(after["small"]) == (864, 1_824_768)
+    assert shape(after["divides"]) == (1056, 1_824_768)  # 66 times 27,648; 65 before
+    assert after["divides"].page_size_padded is None
+
+
+def test_the_releases_own_refusal_is_kept(release) -> None:
+    specs = {"full": MAXIMUM, "stuck": mla(16, 2000), "small": SMALL}
+    message = unified(release.patched, specs)
+    assert isinstance(message, str)
+    assert message == unified(release.pristine, specs)
+    assert message.startswith("NotImplementedError('Layer stuck: page size is not divisible by")
+
+
+def test_a_layer_that_is_padded_already_is_not_raised(release) -> None:
+    specs = {"full": MAXIMUM, "padded": replace(SMALL, page_size_padded=40_000)}
+    after = unified(release.patched, specs)
+    assert after == unified(release.pristine, specs)
+    assert shape(after["padded"]) == (16, 1_797_120)
+
+
+def test_a_padded_layer_that_would_have_to_be_scaled_cannot_follow(release) -> None:
+    padded = replace(SMALL, page_size_padded=2 * 33_792)  # 27 times that is the new maximum
+    specs = {"full": MAXIMUM, "padded": padded, "small": SMALL}
+    after = unified(release.patched, specs)
+    assert after == unified(release.pristine, specs)
+    assert shape(after["small"]) == (16, 1_797_120)
+
+
+def test_a_layer_that_is_padded_to_the_old_maximum_is_padded_to_the_new(release) -> None:
+    padded = replace(SMALL, page_size_padded=1_797_120)
+    after = unified(release.patched, {"full": MAXIMUM, "padded": padded, "small": SMALL})
+    assert shape(after["padded"]) == (16, 1_824_768)
+    assert shape(after["small"]) == (864, 1_824_768)
+
+
+def test_only_full_and_window_layers_are_raised(release) -> None:
+    chunked = ChunkedLocalAttentionSpec(
+        block_size=16,
+        num_kv_heads=8,
+        head_size=68,
+        dtype=torch.int8,
+        attention_chunk_size=WINDOW,
+        **PADDABLE,
+    )
+    specs = {"full": MAXIMUM, "chunked": chunked}
+    assert unified(release.patched, specs) == unified(release.pristine, specs)
+    after = unified(release.patched, {**specs, "small": SMALL})
+    assert shape(after["chunked"]) == (16, 1_824_768)
+
+
+def test_several_small_layers_share_the_largest_promoted_page(release) -> None:
+    smaller = window(16, 8, 136)  # 17,408 bytes: 104 times that is 1,810,432
+    exact = window(16, 4, 520)  # divides the old maximum 54 times, the new one not
+    after = unified(
+        release.patched, {"full": MAXIMUM, "smaller": smaller, "exact": exact, "small": SMALL}
+    )
+    assert {name: shape(spec) for name, spec in after.items()} == {
+        "full": (864, 1_824_768),
+        "smaller": (1664, 1_824_768),
+        "exact": (864, 1_824_768),
+        "small": (864, 1_824_768),
+    }
+    assert after["smaller"].page_size_padded == 1_824_768
+    assert after["small"].page_size_padded is None
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "promoted"),
+    [
+        # The same two models without state layers: pages of 33,280 and 33,792 bytes. Raising the
+        # smaller one would make pages of 66,560, half of which the larger one would waste.
+        (window(16, 8, 264), full(16, 4, 520), None),
+        # 16,384 of 33,280 bytes: three blocks would cost the others 48 % to save this one 51 %.
+        (full(16, 4, 520), window(16, 2, 512), None),
+        # Head sizes 512 and 256 with four heads: 133,120 of 264,192 bytes, two blocks are 266,240.
+        (full(64, 4, 1032), window(64, 4, 520), (128, 266_240)),
+    ],
+)
+def test_promotion_must_make_a_token_cheaper(release, large, small, promoted) -> None:
+    specs = {f"large.{index}": large for index in range(16)}
+    specs |= {f"small.{index}": small for index in range(5)}
+    after = unified(release.patched, specs)
+    if promoted is None:
+        assert after == unified(release.pristine, specs)
+        assert shape(after["small.0"]) == (16, large.page_size_bytes)
+    else:
+        assert shape(after["small.0"]) == promoted
+        assert shape(after["large.0"]) == (64, promoted[1])
+
+
+def random_specs(rng: random.Random) -> dict[str, KVCacheSpec]:
+    primary = 16 * rng.randint(1, 140)
+    large = full(primary, rng.choice([1, 2, 4, 8]), rng.choice([264, 512, 520, 1024, 1032]))
+    choices = [
+        large,
+        mamba(rng.randint(1, large.page_size_bytes)),
+        window(rng.choice([16, 32, 64]), rng.choice([2, 4, 8]), rng.choice([136, 256, 264, 512])),
+        full(16, rng.choice([1, 2]), rng.choice([128, 136, 256])),
+        window(16, 8, 264, page_size_padded=max(large.page_size_bytes, 33_792)),
+        mla(16 * rng.randint(1, 8), rng.choice([512, 576])),
+    ]
+    weights = [8, 8, 6, 2, 1, rng.choice([0, 0, 5])]
+    layers = [large, *rng.choices(choices, weights, k=rng.randint(1, 12))]
+    rng.shuffle(layers)
+    return {f"layer.{index}": layer for index, layer in enumerate(layers)}
+
+
+def can_be_raised(spec: KVCacheSpec) -> bool:
+    return (
+        isinstance(spec, FullAttentionSpec | SlidingWindowSpec)
+        and not isinstance(spec, MLAAttentionSpec)
+        and spec.page_size_padded is None
+    )
+
+
+def follow(spec: KVCacheSpec, page: int, block: int) -> KVCacheSpec | None:
+    """The spec brought to a page size: scaled, else padded at the given block, else None."""
+    ratio, rest = divmod(page, spec.page_size_bytes)
+    if isinstance(spec, MambaSpec):
+        return replace(spec, page_size_padded=page)
+    if not rest:
+        scaled = replace(spec, block_size=spec.block_size * ratio)
+        return scaled if spec.page_size_padded is None else None
+    if isinstance(spec, MLAAttentionSpec):
+        return None
+    return replace(spec, block_size=block, page_size_padded=page)
+
+
+def bytes_per_token(specs: dict[str, KVCacheSpec], page: int) -> Fraction:
+    """What a token takes in all attention layers at a page size, by the release's own rule."""
+    total = Fraction()
+    for spec in specs.values():
+        if isinstance(spec, AttentionSpec):
+            ratio, rest = divmod(page, spec.page_size_bytes)
+            total += Fraction(page, spec.block_size * (1 if rest else ratio))
+    return total
+
+
+def promotion(specs: dict[str, KVCacheSpec]) -> dict[str, KVCacheSpec] | None:
+    """The promoted specs, or None where there is nothing to promote or it may not be done."""
+    old = max(spec.page_size_bytes for spec in specs.values())
+    ratios = {
+        name: -(-old // spec.page_size_bytes) if can_be_raised(spec) else 1
+        for name, spec in specs.items()
+    }
+    new = max(ratio * specs[name].page_size_bytes for name, ratio in ratios.items())
+    after = {
+        name: follow(spec, new, spec.block_size * ratios[name]) for name, spec in specs.items()
+    }
+    if new == old or None in after.values():
+        return None
+    cost = sum(
+        Fraction(new, spec.block_size) for spec in after.values() if isinstance(spec, AttentionSpec)
+    )
+    return after if cost < bytes_per_token(specs, old) else None
+
+
+def test_random_mixes_of_layers_change_only_as_promised(release) -> None:
+    rng = random.Random(28)
+    integer = kept = promoted = 0
+    for _ in range(600):
+        specs = random_specs(rng)
+        before, after = unified(release.pristine, specs), unified(release.patched, specs)
+        expected = promotion(specs)
+        if expected is not None:
+            assert after == expected
+            promoted += 1
+            continue
+        assert after == before
+        maximum = max(spec.page_size_bytes for spec in specs.values())
+        if any(can_be_raised(spec) and maximum % spec.page_size_bytes for spec in specs.values()):
+            kept += 1
+        else:
+            integer += 1
+    assert min(integer, kept, promoted) > 50
