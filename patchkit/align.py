@@ -6,12 +6,10 @@ renamed is given from outside (`correspond.py`); below it everything follows lis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from patchkit.match import match_lists
+from patchkit.match import Pairs, match_exact, match_lists, match_similar
 from patchkit.syntax import Module, Node
-
-Matcher = Callable[..., list[tuple[int, int]]]
 
 
 class Alignment:
@@ -37,7 +35,7 @@ class Alignment:
     def _find(self, node: Node) -> Node | None:
         assert node.parent is not None
         parent = self.image(node.parent)
-        if parent is None:
+        if parent is None or not _same_frame(node, parent):
             return None
         return self._children(node.parent, parent, node.slot).get(node)
 
@@ -55,9 +53,97 @@ class Alignment:
         news = [n for n in right.nodes if n not in self._reserved]
         if left.single:
             return dict(zip(olds, news, strict=False))
-        return {olds[i]: news[j] for i, j in match_lists(olds, news)}
+        pairs = match_exact(olds, news)
+        if name not in STATEMENT_LISTS:
+            return {olds[i]: news[j] for i, j in match_similar(olds, news, pairs)}
+        moved = wrapped(olds, news, pairs)
+        rest_old = [n for n in olds if n not in moved]
+        wrappers = set(moved.values())
+        rest_new = [n for n in news if not any(w in wrappers for w in _below(n))]
+        index_old = {n: i for i, n in enumerate(rest_old)}
+        index_new = {n: j for j, n in enumerate(rest_new)}
+        known = [
+            (index_old[olds[i]], index_new[news[j]])
+            for i, j in pairs
+            if olds[i] in index_old and news[j] in index_new
+        ]
+        found = match_similar(rest_old, rest_new, known)
+        return {**{rest_old[i]: rest_new[j] for i, j in found}, **moved}
 
-    def preimages(self, old_list: list[Node]) -> dict[Node, Node]:
-        """The images of a list's elements, keyed by image."""
-        found = ((self.image(node), node) for node in old_list)
-        return {image: node for image, node in found if image is not None}
+
+# What says which list or block this is: an element belongs to no other than the authored one.
+_FRAMES = {
+    "Call": ("func",), "Assign": ("targets",), "AnnAssign": ("target",), "AugAssign": ("target",),
+    "branch": ("test",), "While": ("test",), "With": ("items",), "AsyncWith": ("items",),
+    "For": ("target", "iter"), "AsyncFor": ("target", "iter"), "ExceptHandler": ("type",),
+    "match_case": ("pattern", "guard"), "pair": ("key",), "Subscript": ("value",),
+}  # fmt: skip
+
+
+def _same_frame(node: Node, parent: Node) -> bool:
+    """Whether the block or list around a node is the one around its image.
+
+    A condition that was extended by more conditions is still the authored one.
+    """
+    old = node.parent
+    assert old is not None
+    for name in _FRAMES.get(old.kind, ()):
+        if node.slot == name:
+            return True
+        left, right = old.slot_named(name), parent.slot_named(name)
+        if left is None and right is None:
+            continue
+        if left is None or right is None:
+            return False
+        digests = {n.digest for n in left.nodes}
+        if digests == {n.digest for n in right.nodes}:
+            continue
+        parts = {part.digest for n in right.nodes if n.kind == "BoolOp" for part in n.children}
+        parts |= {n.digest for n in right.nodes if name == "items"}
+        if not digests <= parts:
+            return False
+    return True
+
+
+STATEMENT_LISTS = ("body", "orelse", "finalbody")
+_WRAPPERS = ("With", "AsyncWith", "If", "Try", "TryStar", "For", "AsyncFor", "While")
+
+
+def wrapped(olds: Sequence[Node], news: Sequence[Node], pairs: Pairs) -> dict[Node, Node]:
+    """Return the images of statements that a new block was put around.
+
+    The block is one that the old list does not have, and it holds word for word more than half of
+    the text that the old list is missing; no other block holds any of it.
+    """
+    matched_old, matched_new = {i for i, _ in pairs}, {j for _, j in pairs}
+    missing = [n for i, n in enumerate(olds) if i not in matched_old]
+    code = [n for n in missing if n.kind != "Comment"]
+    blocks = [n for j, n in enumerate(news) if j not in matched_new and n.kind in _WRAPPERS]
+    if not code or not blocks:
+        return {}
+    total = sum(len(n.text) for n in code)
+    found: list[dict[Node, Node]] = []
+    for block in blocks:
+        for inner in _inner_lists(block):
+            images = {missing[i]: inner[j] for i, j in match_lists(missing, inner)}
+            same = sum(len(n.text) for n in code if n in images and images[n].digest == n.digest)
+            if 2 * same > total:
+                found.append(images)
+    return found[0] if len(found) == 1 else {}
+
+
+def _inner_lists(block: Node) -> Iterator[Sequence[Node]]:
+    """The statement lists directly in a block, those of its branches included."""
+    for slot in block.slots:
+        if slot.name in STATEMENT_LISTS:
+            yield slot.nodes
+        elif slot.name in ("branches", "handlers"):
+            for part in slot.nodes:
+                yield from _inner_lists(part)
+
+
+def _below(node: Node) -> Iterator[Node]:
+    """The statements in the lists directly in a block."""
+    if node.kind in _WRAPPERS:
+        for inner in _inner_lists(node):
+            yield from inner

@@ -39,3 +39,15 @@ MODULE_NAMES = _words(
 )
 # Bound in a class body before it runs.
 CLASS_NAMES = frozenset({"__module__", "__qualname__"})
+# Public attributes of object, str, bytes, list, dict, set, tuple, int and float.
+ATTRIBUTES = _words(
+    "add append as_integer_ratio bit_count bit_length capitalize casefold center clear conjugate "
+    "copy count decode denominator difference difference_update discard encode endswith "
+    "expandtabs extend find format format_map from_bytes fromhex fromkeys get hex imag index "
+    "insert intersection intersection_update is_integer isalnum isalpha isascii isdecimal isdigit "
+    "isdisjoint isidentifier islower isnumeric isprintable isspace issubset issuperset istitle "
+    "isupper items join keys ljust lower lstrip maketrans numerator partition pop popitem real "
+    "remove removeprefix removesuffix replace reverse rfind rindex rjust rpartition rsplit rstrip "
+    "setdefault sort split splitlines startswith strip swapcase symmetric_difference "
+    "symmetric_difference_update title to_bytes translate union update upper values zfill"
+)

@@ -1,20 +1,30 @@
-"""Where a definition of the base is in the target: by name, moved, or renamed, with the evidence.
+"""Where a definition of the base is in the target: by name, moved, renamed, or behind a wrapper.
 
-A definition of the same qualified name in the same file is its correspondent. Otherwise it has
-moved or was renamed where exactly one definition that the base does not have says the same, word
-for word. Similar bodies are no evidence: they invent renames.
+A definition of the same qualified name in the same file is its correspondent. Where that is gone,
+one that the base does not have may be it: one of the same name elsewhere, or one of another name in
+the same scope that says clearly more of the same than any other. Where it is still there but calls
+a new definition that holds what it used to say, that one is a correspondent as well. Similar bodies
+alone invent renames, so that each answer needs a name, a scope or a call besides.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from patchkit.match import overlap, tokens
 from patchkit.outcome import Evidence, Method
 from patchkit.outline import Outline, name_of, outline_or_none
 from patchkit.syntax import Node
 from patchkit.tree import SourceTree
+
+# Dice shares of common tokens. Where the name is the same, half of the text has to be; a new name
+# needs more, and a clear lead over every other candidate, so that a near copy is no rename.
+SIMILAR_MOVED = 0.5
+SIMILAR_RENAMED = 0.6
+LEAD = 0.15
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,7 @@ class Correspondence:
         self.base = base
         self.target = target
         self._outlines: dict[str, Outline | None] = {}
+        self._found: dict[tuple[str, str, bytes], tuple[Correspondent, ...]] = {}
 
     def outline(self, path: str) -> Outline | None:
         """The outline of a target file, None where it is missing or not Python."""
@@ -44,64 +55,93 @@ class Correspondence:
         return self._outlines[path]
 
     def candidates(self, path: str, name: str, definition: Node) -> tuple[Correspondent, ...]:
-        """Return what may be the definition in the target, the likeliest first.
+        """Return what may be the definition in the target, the likeliest first."""
+        key = (path, name, definition.digest)
+        if key not in self._found:
+            self._found[key] = tuple(self._candidates(path, name, definition))
+        return self._found[key]
 
-        The one of the same name comes first; one that says the same elsewhere follows, for a
-        function whose body upstream moved behind a wrapper of the old name.
-        """
-        found = []
+    def _candidates(self, path: str, name: str, definition: Node) -> Iterator[Correspondent]:
         outline = self.outline(path)
         here = outline.by_name.get(name) if outline else None
-        if here is not None:
-            text = f"`{name}` is in {path} as before"
-            found.append(Correspondent(path, name, here, None, Evidence("same-name", text)))
-            if here.digest == definition.digest:
-                return tuple(found)
-        return (*found, *self._identical(path, name, definition))
+        if here is None:
+            yield from self._moved(path, name, definition) or self._renamed(path, name, definition)
+            return
+        text = f"`{name}` is in {path} as before"
+        yield Correspondent(path, name, here, None, Evidence("same-name", text))
+        if here.digest != definition.digest:
+            yield from self._called(path, name, definition, here)
 
-    def _identical(self, path: str, name: str, definition: Node) -> tuple[Correspondent, ...]:
-        """The one definition elsewhere with the same content; none where there are more."""
-        moved = list(self._moved(path, name, definition))
-        if len(moved) == 1:
-            return tuple(moved)
-        if moved:
-            return ()
-        renamed = list(self._renamed(path, name, definition))
-        return tuple(renamed) if len(renamed) == 1 else ()
+    def _before(self, path: str) -> Outline | None:
+        return outline_or_none(self.base.files.get(path, b""))
 
-    def _moved(self, path: str, name: str, definition: Node) -> Iterator[Correspondent]:
+    def _moved(self, path: str, name: str, definition: Node) -> list[Correspondent]:
+        """The one new definition of the same bare name elsewhere that says half the same."""
         bare = name_of(definition)
+        bag = tokens(definition)
+        found = []
         for place in self._files_defining(bare, path):
-            outline = self.outline(place)
-            before = outline_or_none(self.base.files.get(place, b""))
+            outline, before = self.outline(place), self._before(place)
             for other, node in outline.by_name.items() if outline else ():
-                if (place, other) == (path, name) or name_of(node) != bare:
+                if name_of(node) != bare or (place, other) == (path, name):
+                    continue
+                if node.kind != definition.kind and "ClassDef" in (node.kind, definition.kind):
                     continue
                 if before is not None and other in before.by_name:
                     continue  # the base has that one too: a twin, not the one that moved
-                if node.digest == definition.digest:
-                    text = f"`{name}` moved from {path} to `{other}` in {place}, word for word"
+                share = 1.0 if node.digest == definition.digest else overlap(bag, tokens(node))
+                if share >= SIMILAR_MOVED:
+                    where = f"`{other}` in {place}" if place != path else f"`{other}`"
+                    text = f"`{name}` of {path} is {where} in the target, {_share(share)}"
                     evidence = Evidence("moved", text)
-                    yield Correspondent(place, other, node, Method.MOVED, evidence)
+                    found.append(Correspondent(place, other, node, Method.MOVED, evidence))
+        return found if len(found) == 1 else []
 
-    def _renamed(self, path: str, name: str, definition: Node) -> Iterator[Correspondent]:
-        outline = self.outline(path)
-        before = outline_or_none(self.base.files.get(path, b""))
+    def _renamed(self, path: str, name: str, definition: Node) -> list[Correspondent]:
+        """The new definition in the same scope that says the same, far ahead of any other."""
+        outline, before = self.outline(path), self._before(path)
+        if outline is None or before is None:
+            return []
+        scope = name.rpartition(".")[0]
+        masked, bag = definition.digest_with(""), _body_tokens(definition)
+        scores = []
+        for other, node in outline.by_name.items():
+            if other in before.by_name or other.rpartition(".")[0] != scope or "#" in other:
+                continue
+            if node.kind != definition.kind:
+                continue
+            same = node.digest_with("") == masked
+            scores.append((1.0 if same else overlap(bag, _body_tokens(node)), other, node))
+        scores.sort(key=lambda s: (-s[0], s[1]))
+        if not scores or scores[0][0] < SIMILAR_RENAMED:
+            return []
+        if len(scores) > 1 and scores[0][0] - scores[1][0] < LEAD:
+            return []
+        share, other, node = scores[0]
+        text = f"`{name}` is called `{other}` in the target, {_share(share)}"
+        return [Correspondent(path, other, node, Method.RENAMED, Evidence("renamed", text))]
+
+    def _called(
+        self, path: str, name: str, definition: Node, here: Node
+    ) -> Iterator[Correspondent]:
+        """New definitions that the one of the old name calls and that hold some of its old text."""
+        outline, before = self.outline(path), self._before(path)
         if outline is None or before is None:
             return
-        masked = definition.digest_with("")
+        words = tokens(here)
+        statements = _statement_digests(definition) - _statement_digests(here)
         for other, node in outline.by_name.items():
-            if other in before.by_name or node.kind != definition.kind:
+            if other in before.by_name or node.kind == "ClassDef":
                 continue
-            if name_of(node) != name_of(definition) and node.digest_with("") == masked:
-                text = f"`{name}` is called `{other}` in the target, word for word"
-                evidence = Evidence("renamed", text)
-                yield Correspondent(path, other, node, Method.RENAMED, evidence)
+            if words[name_of(node).encode()] == 0 or node in here.ancestors():
+                continue
+            if (statements & _statement_digests(node)).total() > 0:
+                text = f"`{name}` calls the new `{other}`, which holds statements that it had"
+                yield Correspondent(path, other, node, Method.MOVED, Evidence("split", text))
 
     def _files_defining(self, bare: str, first: str) -> list[str]:
-        pattern = re.compile(
-            rb"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+%b\b" % bare.encode(), re.M
-        )
+        head = rb"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+%b\b"
+        pattern = re.compile(head % bare.encode(), re.MULTILINE)
         paths = [p for p in self._containing(bare.encode()) if p.endswith(".py") and p != first]
         places = [p for p in paths if pattern.search(self.target.files[p])]
         return [first, *places]
@@ -121,3 +161,23 @@ class Correspondence:
                 if name_of(node) == bare:
                     found.append(f"{path}:{node.line} {name}")
         return tuple(found)
+
+
+def _share(share: float) -> str:
+    return "word for word" if share == 1.0 else f"{share:.0%} of the words the same"
+
+
+def _body_tokens(definition: Node) -> Counter[bytes]:
+    """The words of a definition without its own name."""
+    bag = tokens(definition)
+    bag.pop(name_of(definition).encode(), None)
+    return bag
+
+
+def _statement_digests(definition: Node) -> Counter[bytes]:
+    """The statements anywhere in a definition that are long enough to be told apart."""
+    return Counter(
+        n.digest
+        for n in definition.walk()
+        if n is not definition and n.is_statement and n.kind != "Comment" and len(n.text) > 12
+    )

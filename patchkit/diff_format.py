@@ -80,14 +80,11 @@ def _mode_lines(file: FilePatch) -> list[bytes]:
 
 
 def _move_lines(file: FilePatch) -> list[bytes]:
-    if file.change not in (FileChange.RENAME, FileChange.COPY):
-        return []
-    assert file.old_path is not None
-    assert file.new_path is not None
     lines = []
     if file.similarity is not None:
         lines.append(b"similarity index %d%%\n" % file.similarity)
-    verb = file.change.value.encode()
-    for end, path in ((b"from", file.old_path), (b"to", file.new_path)):
-        lines.append(b"%s %s %s\n" % (verb, end, quote_name(encode_path(path))))
+    if file.change in (FileChange.RENAME, FileChange.COPY):
+        verb = file.change.value.encode()
+        for end, path in ((b"from", file.old_path), (b"to", file.new_path)):
+            lines.append(b"%s %s %s\n" % (verb, end, quote_name(encode_path(path or ""))))
     return lines

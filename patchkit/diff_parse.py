@@ -137,6 +137,8 @@ def _parse_section(reader: PatchReader) -> FilePatch:
     start = reader.pos
     git = parse_git_header(reader)
     names = _parse_names(reader, git)
+    if names is None and at_hunk(reader):
+        raise stray_hunk_error(reader)
     try:
         hunks = _parse_hunks(reader, _label(git, names), git=git is not None)
         file = _build(reader, start, git or GitHeader(), names, hunks)

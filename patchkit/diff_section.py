@@ -154,8 +154,8 @@ def _check(reader: PatchReader, start: int, header: GitHeader) -> None:
         raise reader.error(
             f"section says only one half of a {header.move.value}", at=start, expected="from and to"
         )
-    if header.is_new and header.is_deleted:
-        raise reader.error("section both adds and deletes its file", at=start)
+    if header.is_new + header.is_deleted + (header.move is not None) > 1:
+        raise reader.error("section says two of: new file, deleted file, moved file", at=start)
     if header.is_new or header.is_deleted:
         return
     if (header.old_mode is None) != (header.new_mode is None):

@@ -35,7 +35,8 @@ class Edit:
 
     `container` and the neighbours `prev` and `next` (None at a list's ends) are nodes of the old
     module, as are the `removed` ones; `inserted` nodes belong to the new module, as does
-    `new_container`. Spans are byte offsets, half-open.
+    `new_container`. `left` and `right` are the children, of whatever slot, between which the edited
+    gap lies, in the old and in the new module. Spans are byte offsets, half-open.
     """
 
     kind: str
@@ -54,6 +55,8 @@ class Edit:
     comments_added: tuple[bytes, ...] = field(default=())
     signs_removed: tuple[bytes, ...] = field(default=())
     signs_added: tuple[bytes, ...] = field(default=())
+    left: tuple[Node, Node] | None = None
+    right: tuple[Node, Node] | None = None
 
     @property
     def old_text(self) -> bytes:
@@ -163,8 +166,9 @@ class _Lifter:
                 n for n in news if n not in matched_new and cursor_new <= n.start < stop_new
             )
             span = (cursor_old, stop_old, cursor_new, stop_new)
-            before = pairs[index - 1][0] if index else None
-            self.gap(old, new, removed, inserted, before, a, span)
+            before = pairs[index - 1] if index else None
+            after = pairs[index] if index < len(pairs) else None
+            self.gap(old, new, removed, inserted, before, after, span)
             if a and b:
                 if a.text != b.text:
                     self.compare(a, b)
@@ -211,8 +215,8 @@ class _Lifter:
         new: Node,
         removed: tuple[Node, ...],
         inserted: tuple[Node, ...],
-        before: Node | None,
-        after: Node | None,
+        left: tuple[Node, Node] | None,
+        right: tuple[Node, Node] | None,
         span: tuple[int, int, int, int],
     ) -> None:
         """Record one gap as an edit where its two texts differ."""
@@ -220,6 +224,7 @@ class _Lifter:
         text_old, text_new = self.old.source[start:end], self.new.source[new_start:new_end]
         if text_old == text_new:
             return
+        before, after = left and left[0], right and right[0]
         changed = (removed or inserted) and (removed + inserted)[0].slot
         slot = changed or (after.slot if after else before.slot if before else "")
         comments_old = _comments(self.old, start, end)
@@ -239,7 +244,7 @@ class _Lifter:
                 before if before and before.slot == slot else None,
                 after if after and after.slot == slot else None,
                 removed, inserted, start, end, new_start, new_end,
-                gone, came, signs_old, signs_new,
+                gone, came, signs_old, signs_new, left, right,
             )
         )  # fmt: skip
 

@@ -18,7 +18,6 @@ from patchkit.adaptation import (
 from patchkit.diff_model import Hunk
 from patchkit.doubled import doubled_beyond
 from patchkit.errors import PatchkitError
-from patchkit.file_edits import changes_from_pieces
 from patchkit.imports import added_imports, check_import
 from patchkit.line_match import diff_lines
 from patchkit.names import unresolved_beyond
@@ -195,26 +194,9 @@ def _defined(draft: _Draft, adaptation: Adaptation) -> str | None:
 def _spans(draft: _Draft) -> dict[int, Span]:
     """The lines of each placed hunk in the target as this patch leaves it."""
     spans: dict[int, Span] = {}
-    by_path: dict[str, list[tuple[int, int, bytes, int]]] = {}
     for number, verdict in draft.verdicts.items():
-        if verdict.path and verdict.whole_file:
-            content = draft.contents.get(verdict.path) or b""
-            spans[number] = (verdict.path, 1, max(1, content.count(b"\n")))
-        for start, end, text in verdict.pieces:
-            assert verdict.path is not None
-            by_path.setdefault(verdict.path, []).append((start, end, text, number))
-    for path, entries in by_path.items():
-        unique = sorted({(s, e, t) for s, e, t, _ in entries})
-        content = draft.contents.get(path) or b""
-        changes = dict(zip(unique, changes_from_pieces(unique), strict=True))
-        for start, end, text, number in entries:
-            change = changes[start, end, text]
-            first = content.count(b"\n", 0, change.new_start) + 1
-            last = max(first, content.count(b"\n", 0, max(change.new_end - 1, 0)) + 1)
-            if number in spans:
-                _, low, high = spans[number]
-                first, last = min(first, low), max(last, high)
-            spans[number] = (path, first, last)
+        if verdict.path and verdict.lines:
+            spans[number] = (verdict.path, *verdict.lines)
     return spans
 
 
@@ -302,7 +284,7 @@ def _check_file(
             text = f"{double.kind} `{double.name}` would be there twice in {double.scope}"
             found[number] = _refused(landing.verdicts[number], text)
     for use in uses:
-        if use.guarded or check_import(use, after.files) != "missing":
+        if use.guarded or check_import(use, after) != "missing":
             continue
         for number in _owners(use.line, path, placed, landing):
             what = f"{use.module}.{use.name}" if use.name else use.module
@@ -341,15 +323,15 @@ def _partner(
 
 def _blocked(verdict: Verdict, source: Missing, text: str) -> Verdict:
     return replace(
-        verdict, status=Status.BLOCKED, path=None, pieces=(), method=None, reason=text,
-        definition_after=None, evidence=(), blocked_by=(source.label,), whole_file=False,
+        verdict, status=Status.BLOCKED, path=None, lines=None, method=None, reason=text,
+        definition_after=None, evidence=(), blocked_by=(source.label,),
     )  # fmt: skip
 
 
 def _refused(verdict: Verdict, text: str) -> Verdict:
     return replace(
-        verdict, status=Status.CONFLICTED, path=None, pieces=(), method=None, reason=text,
-        definition_after=None, evidence=(), whole_file=False,
+        verdict, status=Status.CONFLICTED, path=None, lines=None, method=None, reason=text,
+        definition_after=None, evidence=(),
     )  # fmt: skip
 
 

@@ -34,6 +34,8 @@ def key_of(node: Node) -> Hashable | None:
         return ("param", node.label.lstrip("*/="))
     if node.kind == "keyword" and node.label:
         return ("keyword", node.label)
+    if node.kind == "branch":
+        return ("branch", next(iter(node.children)).digest)
     if node.kind == "alias":
         return ("alias", node.label)
     if node.kind == "pair":
@@ -63,11 +65,22 @@ def match_lists(old: Sequence[Node], new: Sequence[Node]) -> Pairs:
 
     Elements known by a name are found wherever they went; others keep their order.
     """
+    return match_similar(old, new, match_exact(old, new))
+
+
+def match_exact(old: Sequence[Node], new: Sequence[Node]) -> Pairs:
+    """Return the pairs that a name or equal content forces."""
     pairs: dict[int, int] = {}
     taken: set[int] = set()
     _match_keys(old, new, pairs, taken)
     _match_between(old, new, pairs, taken, _match_content)
-    _match_between(old, new, pairs, taken, _match_similar)
+    return sorted(pairs.items())
+
+
+def match_similar(old: Sequence[Node], new: Sequence[Node], known: Pairs) -> Pairs:
+    """Return `known` and the pairs of what is left between them that are clearly most similar."""
+    pairs = dict(known)
+    _match_between(old, new, pairs, set(pairs.values()), _match_similar)
     return sorted(pairs.items())
 
 
@@ -97,14 +110,26 @@ def _match_keys(
             if key is not None:
                 places[key][side].append(index)
     for olds, news in places.values():
-        found: Pairs = []
-        if len(olds) == len(news):
-            found = list(zip(olds, news, strict=True))
-        elif olds and news:  # overloads: only those whose content is unique on both sides
+        if len(olds) == 1 and len(news) == 1:
+            found = [(olds[0], news[0])]
+        else:  # overloads, accessors: those whose content, or else signature, is unique
             found = _unique([(i, old[i].digest) for i in olds], [(j, new[j].digest) for j in news])
+            left = {i for i, _ in found}, {j for _, j in found}
+            found += _unique(
+                [(i, _signature(old[i])) for i in olds if i not in left[0]],
+                [(j, _signature(new[j])) for j in news if j not in left[1]],
+            )
         for i, j in found:
             pairs[i] = j
             taken.add(j)
+
+
+def _signature(node: Node) -> bytes:
+    """What tells definitions of one name apart: decorators, parameters, and what it returns."""
+    if not node.is_definition:
+        return node.digest
+    parts = [s for s in node.slots if s.name in ("decorators", "params", "returns", "bases")]
+    return b"".join(n.digest for slot in parts for n in slot.nodes)
 
 
 def _unique(old: list[tuple[int, bytes]], new: list[tuple[int, bytes]]) -> Pairs:
@@ -186,7 +211,7 @@ def _match_similar(
     scores: dict[tuple[int, int], float] = {}
     for i in olds:
         for j in news:
-            if old[i].kind == new[j].kind or _twins(old[i].kind, new[j].kind):
+            if _may_be_same(old[i], new[j]):
                 scores[i, j] = overlap(bags_old[i], bags_new[j])
     result = []
     for (i, j), score in sorted(scores.items(), key=lambda item: (-item[1], item[0])):
@@ -196,6 +221,15 @@ def _match_similar(
         if score >= needed and all(score - rival >= MARGIN for rival in rivals):
             result.append((i, j))
     return longest_increasing(sorted(result))
+
+
+def _may_be_same(old: Node, new: Node) -> bool:
+    """Whether likeness may speak: what has a name of its own is never taken for another."""
+    if old.kind != new.kind and not _twins(old.kind, new.kind):
+        return False
+    if old.kind == "branch":
+        return True
+    return key_of(old) == key_of(new)
 
 
 def _twins(left: str, right: str) -> bool:

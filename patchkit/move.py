@@ -54,6 +54,7 @@ class SeriesMove:
     """One series folder, moved; `clashes` are overlay files that the target has already."""
 
     stored: Stored
+    inputs: tuple[PatchInput, ...]
     result: RebaseResult
     skips: tuple[Skip, ...] = ()
     clashes: tuple[str, ...] = ()
@@ -97,9 +98,10 @@ def move_all(
                 base = apply_series(config.root, read_stored(config.root, below, release), base)
         base, _ = with_overlay(config.root, stored, base)
         target, clashes = with_overlay(config.root, stored, target)
-        result = rebase_series(_inputs(stored, request), base, target, progress=progress)
+        inputs = _inputs(stored, request)
+        result = rebase_series(inputs, base, target, progress=progress)
         skips = tuple(skip for skip in request.skips if skip.series == folder)
-        moves.append(SeriesMove(stored, result, skips, clashes))
+        moves.append(SeriesMove(stored, inputs, result, skips, clashes))
         target = result.tree
     return tuple(moves)
 
@@ -151,7 +153,7 @@ def with_overlay(
     return tree.with_changes(dict(changes)), clashes
 
 
-def _inputs(stored: Stored, request: Request) -> list[PatchInput]:
+def _inputs(stored: Stored, request: Request) -> tuple[PatchInput, ...]:
     """Return the patches with their adaptations; what was settled now replaces what was stored."""
     inputs = []
     for name, data in stored.series.patches.items():
@@ -164,7 +166,7 @@ def _inputs(stored: Stored, request: Request) -> list[PatchInput]:
             if renewed.isdisjoint((adaptation.release, hunk) for hunk in adaptation.hunks)
         ]
         inputs.append(PatchInput(name, data, (*kept, *here)))
-    return inputs
+    return tuple(inputs)
 
 
 def _is_of(settled: Settled, stored: Stored, patch: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from patchkit.outcome import HunkOutcome
 from patchkit.outline import MODULE, outline_or_none
+from patchkit.report import counted
 from patchkit.tree import SourceTree
 
 LONGEST_EXCERPT_LINES = 200
@@ -19,7 +20,7 @@ def conflict_note(
     target: SourceTree,
 ) -> str:
     """Return the note as Markdown; `hunks` are the texts of the open hunks in the patch."""
-    count = f"{len(outcomes)} open hunk{'s' if len(outcomes) != 1 else ''}"
+    count = counted(len(outcomes), "open hunk")
     parts = [f"# {patch}: {count}, from {base.version} to {target.version or target.name}"]
     for outcome in outcomes:
         parts += _section(outcome, hunks[outcome.hunk], base, target)
@@ -30,9 +31,9 @@ def _section(outcome: HunkOutcome, hunk: bytes, base: SourceTree, target: Source
     status = "drifted" if outcome.landed else outcome.status.value.replace("_", " ")
     name = outcome.definition_before
     place = f"{outcome.path_before} {name}" if name else outcome.path_before
-    lines = [outcome.reason] if outcome.reason else []
+    lines = [f"{drift.text}; read at {drift.read_at}" for drift in outcome.drifts]
+    lines += [outcome.reason] if outcome.reason else []
     lines += [str(evidence) for evidence in outcome.evidence]
-    lines += [drift.text for drift in outcome.drifts]
     lines += [f"candidate: {candidate}" for candidate in outcome.candidates]
     parts = [f"## Hunk {outcome.hunk}: {status}", f"{place}"]
     parts += ["\n".join(f"- {line}" for line in lines)] if lines else []

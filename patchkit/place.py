@@ -8,23 +8,31 @@ and those that are proven alone must be proven together as well.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchkit.align import Alignment
-from patchkit.correspond import Correspondence, Correspondent
-from patchkit.edit import Edit, splice
+from patchkit.correspond import Correspondence
+from patchkit.edit import Change, Edit, InexactError, splice
 from patchkit.file_edits import FileEdits, Group, changes_from_pieces
+from patchkit.occurrences import UnsureError
 from patchkit.outcome import Evidence, Method, Status
 from patchkit.outline import MODULE, name_of, outline_of
 from patchkit.presence import find_upstream
 from patchkit.proof import Proven, Refuted, prove
-from patchkit.propose import Lines, Merger, Piece, Proposal, Region, by_text
+from patchkit.propose import Piece, Proposal, Region, by_text
+from patchkit.rename import redo
 from patchkit.syntax import Module, Node
+from patchkit.typed import place_edits
+from patchkit.views import View, Views
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one hunk in one file; `pieces` are byte spans of the target file at `path`."""
+    """What became of one hunk in one file.
+
+    `lines` are (first, last), 1-based and inclusive, in the file at `path` with the patch's other
+    hunks of that file landed too.
+    """
 
     status: Status
     definition_before: str | None = None
@@ -32,24 +40,51 @@ class Verdict:
     definition_after: str | None = None
     method: Method | None = None
     evidence: tuple[Evidence, ...] = ()
-    pieces: tuple[Piece, ...] = ()
+    lines: tuple[int, int] | None = None
     reason: str | None = None
     candidates: tuple[str, ...] = ()
     blocked_by: tuple[str, ...] = ()
-    whole_file: bool = False
 
 
-class View:
-    """One way of seeing the base in one target file: the alignment and the line merger for it."""
+@dataclass(frozen=True)
+class Placed:
+    """A group with the proposal that was proven, seen as `view` sees it."""
 
-    def __init__(
-        self, base: Module, lines: Lines, path: str, target: Module, overrides: Mapping[Node, Node]
-    ) -> None:
-        self.path = path
-        self.target = target
-        self.lines = Lines(target.source)
-        self.alignment = Alignment(base, target, overrides)
-        self.merger = Merger(lines, self.lines)
+    group: Group
+    view: View
+    proposal: Proposal
+    proven: Proven
+
+
+def lines_of(source: bytes, pieces: Sequence[Piece]) -> list[tuple[int, int]]:
+    """Return, for each piece, the lines (1-based, inclusive) that it takes up once all are made."""
+    result = splice(source, pieces)
+    changes = changes_from_pieces(pieces)
+    order = sorted(range(len(pieces)), key=lambda i: (pieces[i][0], pieces[i][1]))
+    lines = {}
+    for index, change in zip(order, changes, strict=True):
+        start, end = _changed(source[change.start : change.end], result, change)
+        first = result.count(b"\n", 0, start) + 1
+        last = result.count(b"\n", 0, max(end - 1, start)) + 1
+        lines[index] = (first, max(first, last))
+    return [lines[i] for i in range(len(pieces))]
+
+
+def _changed(old: bytes, result: bytes, change: Change) -> tuple[int, int]:
+    """The span of a piece in the result without what it only repeats, and without outer spaces."""
+    text = result[change.new_start : change.new_end]
+    head = _common(old, text)
+    tail = _common(old[head:][::-1], text[head:][::-1])
+    core = text[head : len(text) - tail]
+    blank = len(core) - len(core.lstrip()) if core.strip() else 0
+    start = change.new_start + head + blank
+    return start, start + len(core.strip())
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """How many leading bytes two texts share."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 class PythonPlacer:
@@ -57,13 +92,10 @@ class PythonPlacer:
 
     def __init__(self, edits: FileEdits, path: str, correspondence: Correspondence) -> None:
         self.edits = edits
-        self.base = edits.base
-        self.lines = edits.lines
         self.path = path
         self.correspondence = correspondence
-        self._views: dict[tuple[str, tuple[tuple[int, int], ...]], View] = {}
-
-    # The cascade -----------------------------------------------------------------------------
+        self.views = Views(edits, path, correspondence)
+        self._alignments: dict[str, Alignment] = {}
 
     def place(self, banned: Mapping[int, Verdict]) -> tuple[dict[int, Verdict], dict[str, bytes]]:
         """Return the verdict on each hunk, and the content of each target file that changes."""
@@ -74,122 +106,106 @@ class PythonPlacer:
             found = stop or self._upstream(group)
             if found is None:
                 open_groups.append(group)
-            for hunk in group.hunks if found else ():
-                verdicts[hunk.number] = banned.get(hunk.number, found)  # type: ignore[arg-type]
+                continue
+            for hunk in group.hunks:
+                verdicts[hunk.number] = banned.get(hunk.number, found)
         placed = self._place_together(open_groups) or self._place_singly(open_groups, verdicts)
         contents: dict[str, bytes] = {}
-        for group, (view, proposal, proven) in placed:
-            verdict = self._placed(group, view, proposal, proven)
-            for hunk in group.hunks:
-                verdicts[hunk.number] = verdict
-        for view, chosen in _by_path(placed).values():
-            contents[view.path] = splice(view.target.source, _pieces(chosen))
+        for path, members in _by_path(placed).items():
+            contents[path] = _result(members)
+            spans = _spans(members)
+            for member in members:
+                verdict = replace(self._placed(member), lines=spans[id(member)])
+                verdicts.update({h.number: verdict for h in member.group.hunks})
         return verdicts, contents
 
+    # The cascade -----------------------------------------------------------------------------
+
     def _place_together(self, groups: list[Group]) -> list[Placed] | None:
-        chosen = []
+        chosen: list[tuple[Group, View, Proposal]] = []
         for group in groups:
             first = next(self._proposals(group), None)
-            if first is None:
+            if first is None or next(self.views.split(group), None) is not None:
                 return None
-            chosen.append((group, first))
+            chosen.append((group, *first))
+        paths: dict[str, list[tuple[Group, View, Proposal]]] = {}
+        for entry in chosen:
+            paths.setdefault(entry[1].path, []).append(entry)
         result = []
-        for view, members in _by_view(chosen).values():
-            outcome = self._prove(view, members)
+        for entries in paths.values():
+            outcome = _prove(entries)
             if isinstance(outcome, Refuted):
                 return None
-            result += [(g, (view, p, outcome)) for g, p in members]
+            result += [Placed(g, v, p, outcome) for g, v, p in entries]
         return result
-
-    def _prove(self, view: View, members: list[tuple[Group, Proposal]]) -> Proven | Refuted:
-        edits = sorted((e for g, _ in members for e in g.edits), key=lambda e: e.start)
-        pieces = [piece for _, p in members for piece in p.pieces]
-        if len({(s, e) for s, e, _ in pieces}) != len(pieces):
-            return Refuted("overlap", "two hunks replace the same lines of the target")
-        result = splice(view.target.source, pieces)
-        changes = changes_from_pieces(pieces)
-        return prove(edits, view.alignment, view.target, result, changes)
 
     def _place_singly(self, groups: list[Group], verdicts: dict[int, Verdict]) -> list[Placed]:
         placed: list[Placed] = []
         for group in groups:
             problem = self._place_one(group, placed)
-            for hunk in group.hunks if problem else ():
-                verdicts[hunk.number] = problem  # type: ignore[assignment]
+            if problem is not None:
+                verdicts.update({h.number: problem for h in group.hunks})
         return placed
 
     def _place_one(self, group: Group, placed: list[Placed]) -> Verdict | None:
         """Add a group to what is placed, or return why it cannot be."""
         refusals: list[str] = []
-        for view, proposal in self._proposals(group):
-            outcome = self._prove(view, [(group, proposal)])
+        found = self._first_proven(self._proposals(group), group, placed, refusals)
+        for view in self.views.split(group):
+            other = self._first_proven(self._proposals_in(view, group), group, placed, refusals)
+            if other is None:
+                continue
+            if found is not None and _result([found]) != _result([other]):
+                return self._two_places(group, found, other)
+            found = other
+        if found is None:
+            return self._conflict(group, refusals)
+        placed.append(found)
+        return None
+
+    def _first_proven(
+        self,
+        proposals: Iterator[tuple[View, Proposal]],
+        group: Group,
+        placed: list[Placed],
+        refusals: list[str],
+    ) -> Placed | None:
+        for view, proposal in proposals:
+            outcome = _prove([(group, view, proposal)])
             if isinstance(outcome, Refuted):
                 refusals.append(f"{proposal.method}: {outcome.text}")
                 continue
-            before = [(g, p) for g, (v, p, _) in placed if v.path == view.path]
-            together = self._prove(view, [*before, (group, proposal)]) if before else outcome
+            before = [(p.group, p.view, p.proposal) for p in placed if p.view.path == view.path]
+            together = _prove([*before, (group, view, proposal)]) if before else outcome
             if isinstance(together, Refuted):
                 refusals.append(f"{proposal.method}, with the hunks before it: {together.text}")
                 continue
-            placed.append((group, (view, proposal, outcome)))
-            return None
-        return self._conflict(group, refusals)
+            return Placed(group, view, proposal, outcome)
+        return None
 
     # Proposals -------------------------------------------------------------------------------
 
     def _proposals(self, group: Group) -> Iterator[tuple[View, Proposal]]:
-        for view, method, evidence in self._views_for(group):
-            if view.path == self.path and method is None:
-                texts = [by_text(h, view.lines, view.path) for h in group.hunks]
-                if all(texts):
-                    yield view, _joined([t for t in texts if t])
-            merged = self._merge(group, view)
-            if merged is not None:
-                how = evidence or Evidence(
-                    "merge3", "its lines and both neighbours are unchanged in the definition"
-                )
-                yield view, Proposal(view.path, method or Method.MERGE3, merged, how)
+        for view in self.views.of(group):
+            yield from self._proposals_in(view, group)
 
-    def _views_for(self, group: Group) -> Iterator[tuple[View, Method | None, Evidence | None]]:
-        """The plain view of the file, then those with a definition elsewhere or renamed."""
-        if self.correspondence.outline(self.path) is not None:
-            yield self._view(self.path, {}), None, None
-        for correspondents in self._elsewhere(group):
-            first = correspondents[0][1]
-            overrides = {node: c.node for node, c in correspondents if not self._aligned(node, c)}
-            yield self._view(first.path, overrides), first.method, first.evidence
-
-    def _aligned(self, node: Node, correspondent: Correspondent) -> bool:
-        plain = self._view(correspondent.path, {})
-        return plain.alignment.image(node) is correspondent.node
-
-    def _elsewhere(self, group: Group) -> Iterator[list[tuple[Node, Correspondent]]]:
-        """Per file of the target: the group's definitions that were moved there or renamed."""
-        found: dict[str, list[tuple[Node, Correspondent]]] = {}
-        for definition in self._definitions(group):
-            name = outline_of(self.base).names[definition]
-            for candidate in self.correspondence.candidates(self.edits.job.path, name, definition):
-                if candidate.method is not None or self.path != self.edits.job.path:
-                    found.setdefault(candidate.path, []).append((definition, candidate))
-        yield from found.values()
-
-    def _definitions(self, group: Group) -> list[Node]:
-        """The base definitions whose place decides the group's: those it edits or stands beside."""
-        outline = outline_of(self.base)
-        nodes: list[Node] = []
-        for edit in group.edits:
-            around = outline.enclosing(edit.container)
-            near = [around] if around else [n for n in (edit.next, edit.prev) if n]
-            nodes += [n for n in near if n in outline.names]
-        return list(dict.fromkeys(nodes))
-
-    def _view(self, path: str, overrides: Mapping[Node, Node]) -> View:
-        key = (path, tuple(sorted((a.start, b.start) for a, b in overrides.items())))
-        if key not in self._views:
-            outline = self.correspondence.outline(path)
-            assert outline is not None
-            self._views[key] = View(self.base, self.lines, path, outline.module, overrides)
-        return self._views[key]
+    def _proposals_in(self, view: View, group: Group) -> Iterator[tuple[View, Proposal]]:
+        lead = view.evidence[0] if view.evidence else None
+        if view.path == self.path and view.method is not Method.MOVED:
+            texts = [by_text(h, view.ground.lines, view.path) for h in group.hunks]
+            whole = [t for t in texts if t is not None]
+            if len(whole) == len(texts):
+                joined = _joined(whole)
+                yield view, replace(joined, method=view.method or joined.method)
+        merged = self._merge(group, view)
+        if merged is not None:
+            text = "its lines and both neighbours are unchanged in the definition"
+            how = lead or Evidence("merge3", text)
+            yield view, Proposal(view.path, view.method or Method.MERGE3, merged, how)
+        typed = place_edits(group.edits, view.alignment)
+        if typed is not None:
+            how = lead or Evidence("typed", "what it replaces, or its neighbours, are there")
+            yield view, Proposal(view.path, view.method or Method.TYPED, typed, how)
 
     def _merge(self, group: Group, view: View) -> tuple[Piece, ...] | None:
         pieces = []
@@ -204,9 +220,10 @@ class PythonPlacer:
 
     def _region(self, group: Group, start: int, end: int, view: View) -> Region | None:
         """The innermost definition around the edits of a run, and its image."""
-        low, high = self.lines.starts[start], self.lines.starts[end]
+        base = self.edits.base
+        low, high = self.edits.lines.starts[start], self.edits.lines.starts[end]
         touched = [e for e in group.edits if e.start <= high and low <= e.end]
-        outline = outline_of(self.base)
+        outline = outline_of(base)
         around = {outline.enclosing(e.container) for e in touched}
         definition = around.pop() if len(around) == 1 else None
         if definition is None:
@@ -214,21 +231,24 @@ class PythonPlacer:
         image = view.alignment.image(definition)
         if image is None:
             return None
-        shift = view.target.column(image.start) - self.base.column(definition.start)
-        return Region(_lines_of(self.base, definition), _lines_of(view.target, image), shift)
+        target = view.ground.module
+        shift = target.column(image.start) - base.column(definition.start)
+        return Region(_line_range(base, definition), _line_range(target, image), shift)
 
     # Verdicts --------------------------------------------------------------------------------
 
     def _upstream(self, group: Group) -> Verdict | None:
         """A verdict where the target has all of a group's edits already, or some of them."""
-        for view, _, moved in self._views_for(group):
-            authored = Alignment(self.edits.authored, view.target)
-            edits = [e for e in group.edits if not e.is_layout]
-            found = [find_upstream(e, view.alignment, authored) for e in edits]
+        edits = [e for e in group.edits if not e.is_layout] or group.edits
+        for view in self.views.of(group):
+            original = view.ground.original
+            base = Alignment(self.edits.base, original) if view.ground.renamings else view.alignment
+            authored = self._authored(view.path, original)
+            found = [find_upstream(e, base, authored) for e in edits]
             there = [f for f in found if f is not None]
             if not there:
                 continue
-            evidence = tuple(dict.fromkeys([*there, *([moved] if moved else [])]))
+            evidence = tuple(dict.fromkeys([*there, *view.evidence]))
             name = self._name(group)
             if len(there) == len(edits):
                 return Verdict(Status.ALREADY_UPSTREAM, name, view.path, name, evidence=evidence)
@@ -241,36 +261,58 @@ class PythonPlacer:
                 )
         return None
 
+    def _authored(self, path: str, target: Module) -> Alignment:
+        """The alignment of the authored file with a target file as it is, no rename undone."""
+        if path not in self._alignments:
+            self._alignments[path] = Alignment(self.edits.authored, target)
+        return self._alignments[path]
+
     def _is_partly(self, missing: list[Edit]) -> bool:
         """Whether the edits that are there are more than a coincidence: no proposal fits whole."""
         group = self.edits.group_of(missing)
         return not any(
-            isinstance(self._prove(v, [(group, p)]), Proven) for v, p in self._proposals(group)
+            isinstance(_prove([(group, v, p)]), Proven) for v, p in self._proposals(group)
         )
 
-    def _placed(self, group: Group, view: View, proposal: Proposal, proven: Proven) -> Verdict:
+    def _placed(self, member: Placed) -> Verdict:
+        group, view = member.group, member.view
         name = self._name(group)
         landed = name
-        outline = outline_of(view.target)
+        base = outline_of(self.edits.base)
+        target = outline_of(view.ground.module)
         for edit in group.edits:
             image = view.alignment.image(edit.container)
-            if image is not None and outline_of(self.base).qualified(edit.container) == name:
-                landed = outline.qualified(image)
+            if image is not None and base.qualified(edit.container) == name:
+                landed = target.qualified(image)
                 break
-        evidence = (proposal.evidence, *proven.evidence)
+        for renaming in view.ground.renamings:
+            if renaming.kind == "definition" and renaming.scope == landed:
+                landed = landed.removesuffix(renaming.old) + renaming.new
+        facts = (
+            member.proposal.evidence, *view.evidence, *member.proven.evidence_for(group.edits)
+        )  # fmt: skip
         return Verdict(
-            Status.PLACED, name, view.path, landed, proposal.method, evidence, proposal.pieces
+            Status.PLACED, name, view.path, landed, member.proposal.method,
+            tuple(dict.fromkeys(facts)),
+        )  # fmt: skip
+
+    def _two_places(self, group: Group, one: Placed, other: Placed) -> Verdict:
+        names = [self._placed(p).definition_after for p in (one, other)]
+        reason = f"it fits `{names[0]}` as well as `{names[1]}`, with different results"
+        places = [f"{p.view.path} {n}" for p, n in zip((one, other), names, strict=True)]
+        return Verdict(
+            Status.CONFLICTED, self._name(group), reason=reason, candidates=tuple(places)
         )
 
     def _conflict(self, group: Group, refusals: list[str]) -> Verdict:
         name = self._name(group)
-        bare = [name_of(d) for d in self._definitions(group)]
+        bare = [name_of(d) for d in self.views.definitions(group)]
         places = [p for b in bare for p in self.correspondence.places_of(b, self.path)]
         outline = self.correspondence.outline(self.path)
-        gone = outline is None or (name not in (None, MODULE) and name not in outline.by_name)
+        gone = outline is None or (name != MODULE and name not in outline.by_name)
         if gone and not refusals:
             where = f"`{name}` is" if name != MODULE else f"{self.path} is"
-            reason = f"{where} not in the target under its name, nor word for word elsewhere"
+            reason = f"{where} not in the target under its name, nor clearly elsewhere"
             return Verdict(Status.ORPHANED, name, reason=reason, candidates=tuple(places))
         reason = "; ".join(dict.fromkeys(refusals)) or (
             f"the lines that it changes in `{name}`, or those next to them, changed upstream"
@@ -278,25 +320,57 @@ class PythonPlacer:
         return Verdict(Status.CONFLICTED, name, reason=reason, candidates=tuple(places))
 
     def _name(self, group: Group) -> str:
-        outline = outline_of(self.base)
-        names = [outline.qualified(e.container) for e in group.edits if not e.is_layout]
+        outline = outline_of(self.edits.base)
+        edits = [e for e in group.edits if not e.is_layout] or group.edits
+        names = [outline.qualified(e.container) for e in edits]
         inner = [n for n in names if n != MODULE]
         return (inner or names or [MODULE])[0]
 
 
-Placed = tuple[Group, tuple[View, Proposal, Proven]]
+def _prove(entries: Sequence[tuple[Group, View, Proposal]]) -> Proven | Refuted:
+    """Prove the proposals of several groups on one target file together."""
+    ground = entries[0][1].ground
+    authored = [(e, v.alignment) for g, v, _ in entries for e in g.edits]
+    pieces = [piece for _, _, p in entries for piece in p.pieces]
+    try:
+        result = splice(ground.module.source, pieces)
+    except InexactError:
+        return Refuted("overlap", "two hunks replace the same part of the target")
+    outcome = prove(authored, ground.module, result, changes_from_pieces(pieces))
+    if isinstance(outcome, Proven) and ground.renamings:
+        try:
+            redo(result, ground.renamings)
+        except UnsureError as error:
+            return Refuted("rename", f"upstream's rename cannot be made on the result: {error}")
+    return outcome
 
 
 def _line(edit: Edit) -> int:
     return edit.container.module.line_at(edit.start)
 
 
-def _lines_of(module: Module, node: Node) -> tuple[int, int]:
+def _line_range(module: Module, node: Node) -> tuple[int, int]:
     return module.line_at(node.start) - 1, module.line_at(max(node.start, node.end - 1))
 
 
-def _pieces(chosen: list[tuple[Group, Proposal]]) -> list[Piece]:
-    return [piece for _, proposal in chosen for piece in proposal.pieces]
+def _result(members: Sequence[Placed]) -> bytes:
+    """The target file with some groups placed and upstream's renames made again."""
+    ground = members[0].view.ground
+    pieces = [piece for m in members for piece in m.proposal.pieces]
+    return redo(splice(ground.module.source, pieces), ground.renamings)
+
+
+def _spans(members: Sequence[Placed]) -> dict[int, tuple[int, int]]:
+    """The lines that each group takes up in the result; a rename moves no line."""
+    pieces = [piece for m in members for piece in m.proposal.pieces]
+    owners = [m for m in members for _ in m.proposal.pieces]
+    spans: dict[int, tuple[int, int]] = {}
+    for member, (first, last) in zip(
+        owners, lines_of(members[0].view.ground.module.source, pieces), strict=True
+    ):
+        low, high = spans.get(id(member), (first, last))
+        spans[id(member)] = (min(first, low), max(last, high))
+    return spans
 
 
 def _joined(proposals: list[Proposal]) -> Proposal:
@@ -306,17 +380,8 @@ def _joined(proposals: list[Proposal]) -> Proposal:
     return Proposal(worst.path, worst.method, pieces, worst.evidence)
 
 
-def _by_view(
-    chosen: Sequence[tuple[Group, tuple[View, Proposal]]],
-) -> dict[int, tuple[View, list[tuple[Group, Proposal]]]]:
-    views: dict[int, tuple[View, list[tuple[Group, Proposal]]]] = {}
-    for group, (view, proposal) in chosen:
-        views.setdefault(id(view), (view, []))[1].append((group, proposal))
-    return views
-
-
-def _by_path(placed: Sequence[Placed]) -> dict[str, tuple[View, list[tuple[Group, Proposal]]]]:
-    paths: dict[str, tuple[View, list[tuple[Group, Proposal]]]] = {}
-    for group, (view, proposal, _) in placed:
-        paths.setdefault(view.path, (view, []))[1].append((group, proposal))
+def _by_path(placed: Sequence[Placed]) -> dict[str, list[Placed]]:
+    paths: dict[str, list[Placed]] = {}
+    for member in placed:
+        paths.setdefault(member.view.path, []).append(member)
     return paths

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from patchkit.correspond import Correspondence
 from patchkit.diff_model import FileChange
@@ -36,17 +36,21 @@ def place_file(
     if len(stopped) == len(file.numbers):
         return FilePlacement(stopped)
     change = file.section.change
-    if change in (FileChange.ADD, FileChange.COPY):
+    if change is FileChange.ADD:
         return _add(file, target)
     if change is FileChange.DELETE:
         return _delete(file, target)
-    path = file.path_before
+    path, new = file.path_before, file.section.path
     modes = _mode_change(file, target)
     if not file.jobs:
         return _metadata(file, target, modes)
+    if change is FileChange.RENAME and path not in target.files and new in target.files:
+        return _modify(file, new, base, target, banned)  # upstream renamed it as well
     placement = _modify(file, path, base, target, banned)
-    if change is FileChange.RENAME and file.section.new_path:
-        placement = _renamed(placement, path, file.section.new_path, target)
+    if not any(v.status is Status.PLACED for v in placement.verdicts.values()):
+        modes = {}
+    elif path != new:
+        placement = _renamed(placement, path, new, target, keep=change is FileChange.COPY)
     return FilePlacement(placement.verdicts, placement.contents, modes)
 
 
@@ -60,10 +64,19 @@ def _add(file: PlannedFile, target: SourceTree) -> FilePlacement:
     if existing is None:
         evidence = (Evidence("new-file", f"the target has no {path}"),)
         verdict = Verdict(
-            Status.PLACED, path=path, method=Method.NEW_FILE, evidence=evidence, whole_file=True
+            Status.PLACED,
+            path=path,
+            method=Method.NEW_FILE,
+            evidence=evidence,
+            lines=(1, _line_count(file.authored)),
         )
         modes = {path: file.section.new_mode} if file.section.new_mode else {}
         return FilePlacement(_same(file, verdict), {path: file.authored}, modes)
+    mode = file.section.new_mode
+    if existing == file.authored and mode is not None and mode != target.mode(path):
+        evidence = (Evidence("upstream", f"the target has {path} with another mode"),)
+        verdict = Verdict(Status.PLACED, path=path, method=Method.METADATA, evidence=evidence)
+        return FilePlacement(_same(file, verdict), {}, {path: mode})
     if existing == file.authored:
         evidence = (Evidence("upstream", f"the target has {path} with the same content"),)
         return FilePlacement(
@@ -71,6 +84,10 @@ def _add(file: PlannedFile, target: SourceTree) -> FilePlacement:
         )
     reason = f"the target has a {path} of its own, with other content"
     return FilePlacement(_same(file, Verdict(Status.CONFLICTED, reason=reason, candidates=(path,))))
+
+
+def _line_count(content: bytes | None) -> int:
+    return max(1, (content or b"").count(b"\n"))
 
 
 def _delete(file: PlannedFile, target: SourceTree) -> FilePlacement:
@@ -119,21 +136,32 @@ def _metadata(file: PlannedFile, target: SourceTree, modes: Mapping[str, int]) -
         evidence=(Evidence("exact", f"the target has {path}"),),
     )
     placement = FilePlacement(_same(file, verdict), {}, modes)
-    return _renamed(placement, path, new, target) if path != new else placement
+    keep = file.section.change is FileChange.COPY
+    return _renamed(placement, path, new, target, keep=keep) if path != new else placement
 
 
-def _renamed(placement: FilePlacement, path: str, new: str, target: SourceTree) -> FilePlacement:
-    """A placement with the file under its new name; a file of that name is a conflict."""
-    if path == new or path not in target.files:
+def _renamed(
+    placement: FilePlacement, path: str, new: str, target: SourceTree, *, keep: bool
+) -> FilePlacement:
+    """A placement with the file under its new name; a file of that name is a conflict.
+
+    With `keep` the old file stays as it is in the target: a copy.
+    """
+    if path not in target.files:
         return placement
     if new in target.files:
         reason = f"the target has a {new} of its own"
         verdicts = dict.fromkeys(placement.verdicts, Verdict(Status.CONFLICTED, reason=reason))
         return FilePlacement(verdicts)
     contents = dict(placement.contents)
-    contents[new] = contents.pop(path, None) or target.files[path]
-    contents[path] = None
-    return FilePlacement(placement.verdicts, contents, placement.modes)
+    changed = contents.pop(path, None)
+    contents[new] = target.files[path] if changed is None else changed
+    if not keep:
+        contents[path] = None
+    moved = {
+        n: replace(v, path=new) if v.path == path else v for n, v in placement.verdicts.items()
+    }
+    return FilePlacement(moved, contents, placement.modes)
 
 
 def _modify(

@@ -7,11 +7,12 @@ stands at its line or once in the file, or where its lines and both neighbours a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from patchkit.edit import splice
 from patchkit.file_edits import FileJob
 from patchkit.outcome import Evidence, Method, Status
-from patchkit.place import Verdict
+from patchkit.place import Verdict, lines_of
 from patchkit.propose import HunkJob, Lines, Merger, Piece, Proposal, by_text
 
 
@@ -24,6 +25,7 @@ def place_text(
     authored = Merger(Lines(job.authored), lines)
     verdicts: dict[int, Verdict] = {}
     pieces: list[Piece] = []
+    owners: list[int] = []
     shift = 0
     for hunk in job.hunks:
         grown = sum(len(r.lines) - (r.end - r.start) for r in hunk.runs)
@@ -35,11 +37,16 @@ def place_text(
                 Status.ALREADY_UPSTREAM, path=path, evidence=(Evidence("upstream", text),)
             )
         else:
-            verdict = _place(hunk, path, lines, merger, pieces)
-            pieces += verdict.pieces
+            verdict, found = _place(hunk, path, lines, merger, pieces)
+            pieces += found
+            owners += [hunk.number] * len(found)
             verdicts[hunk.number] = verdict
         shift += grown
     content = splice(target, pieces)
+    for number, (first, last) in zip(owners, lines_of(target, pieces), strict=True):
+        low, high = verdicts[number].lines or (first, last)
+        span = (min(low, first), max(high, last))
+        verdicts[number] = replace(verdicts[number], lines=span)
     return verdicts, {path: content} if content != target else {}
 
 
@@ -55,20 +62,26 @@ def _present(hunk: HunkJob, shift: int, authored: Merger, target: Lines) -> bool
     return images == list(range(images[0], images[0] + len(new))) and bool(target.lines)
 
 
-def _place(hunk: HunkJob, path: str, lines: Lines, merger: Merger, taken: list[Piece]) -> Verdict:
-    proposal = by_text(hunk, lines, path) or _merged(hunk, path, merger)
+def _place(
+    hunk: HunkJob, path: str, lines: Lines, merger: Merger, taken: list[Piece]
+) -> tuple[Verdict, tuple[Piece, ...]]:
+    merged = _merged(hunk, path, merger)
+    found = by_text(hunk, lines, path)
+    if found is not None and (merged is None or merged.pieces != found.pieces):
+        # Where the text stands more than once, its line number says nothing about which is meant.
+        old = b"".join(hunk.hunk.old_lines)
+        once = merger.base.content.count(old) == 1 and lines.content.count(old) == 1
+        found = found if once else None
+    proposal = found or merged
     if proposal is None:
         reason = "the lines that it changes, or those next to them, changed upstream"
-        return Verdict(Status.CONFLICTED, reason=reason)
+        return Verdict(Status.CONFLICTED, reason=reason), ()
     if any(a < e and s < b for a, b, _ in taken for s, e, _ in proposal.pieces):
-        return Verdict(Status.CONFLICTED, reason="another hunk changes the same target lines")
-    return Verdict(
-        Status.PLACED,
-        path=path,
-        method=proposal.method,
-        evidence=(proposal.evidence,),
-        pieces=proposal.pieces,
-    )
+        reason = "another hunk changes the same target lines"
+        return Verdict(Status.CONFLICTED, reason=reason), ()
+    evidence = (proposal.evidence,)
+    verdict = Verdict(Status.PLACED, path=path, method=proposal.method, evidence=evidence)
+    return verdict, proposal.pieces
 
 
 def _merged(hunk: HunkJob, path: str, merger: Merger) -> Proposal | None:

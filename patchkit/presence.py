@@ -22,6 +22,9 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
     container = authored.image(edit.new_container)
     if container is None:
         return None
+    if edit.is_layout:
+        same = container.text == edit.new_container.text
+        return _evidence(edit, [], container) if same else None
     inserted = [n for n in edit.inserted if n.kind != "Comment"]
     removed = [n for n in edit.removed if n.kind != "Comment"]
     if not inserted and not removed:
@@ -33,7 +36,7 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
     for node, image in zip(inserted, images, strict=True):
         if image is None or image.digest != node.digest or image in taken:
             return None
-    if removed and not _absent(edit, removed, inserted, container, base):
+    if removed and not _absent(edit, removed, inserted, container, authored):
         return None
     if inserted and not _in_order(edit, [i for i in images if i is not None], authored):
         return None
@@ -48,34 +51,46 @@ def _base_images(edit: Edit, base: Alignment) -> set[Node]:
 
 
 def _absent(
-    edit: Edit, removed: list[Node], inserted: list[Node], container: Node, base: Alignment
+    edit: Edit, removed: list[Node], inserted: list[Node], container: Node, authored: Alignment
 ) -> bool:
     """Whether what the edit removes is gone for certain."""
     new_digests = {n.digest for n in inserted}
     gone = [n for n in removed if n.digest not in new_digests]
-    present = {n.digest for n in container.children}
-    if any(n.digest in present for n in gone):
-        return False
+    for node in gone:
+        if _count(container, node) > _count(edit.new_container, node):
+            return False
     if inserted:
         return True
-    return _closed_gap(edit, container, base)
+    return _closed_gap(edit, container, authored)
 
 
-def _closed_gap(edit: Edit, container: Node, base: Alignment) -> bool:
+def _count(container: Node, wanted: Node) -> int:
+    """How often something is said anywhere in the definition around a container."""
+    outline = outline_of(container.module)
+    around = outline.enclosing(container) or container.module.root
+    kinds = (n for n in around.walk() if n.kind == wanted.kind)
+    return sum(1 for n in kinds if n.digest == wanted.digest)
+
+
+def _closed_gap(edit: Edit, container: Node, authored: Alignment) -> bool:
     """Whether the neighbours of a pure removal stand side by side in the target."""
     slot = container.slot_named(edit.slot)
     if slot is None:
         return edit.prev is None and edit.next is None
     code = [n for n in slot.nodes if n.kind != "Comment"]
-    before = base.image(edit.prev) if edit.prev is not None else None
-    after = base.image(edit.next) if edit.next is not None else None
-    if (edit.prev is not None and before not in code) or (
-        edit.next is not None and after not in code
-    ):
-        return False
-    left = code.index(before) if before is not None else -1
-    right = code.index(after) if after is not None else len(code)
-    return right == left + 1
+    places = [-1, len(code)]
+    for side, pair in enumerate((edit.left, edit.right)):
+        neighbour = pair[1] if pair and pair[1].slot == edit.slot else None
+        if neighbour is None:
+            continue
+        image = authored.image(neighbour)
+        if neighbour.kind == "Comment" and image is None:
+            return False
+        if image is not None and image.kind != "Comment":
+            if image not in code:
+                return False
+            places[side] = code.index(image)
+    return places[1] == places[0] + 1
 
 
 def _in_order(edit: Edit, images: list[Node], authored: Alignment) -> bool:
@@ -115,7 +130,7 @@ def _comments_present(
     left = [(n, base.image(n)) for n in edit.removed]
     if any(image is not None and image.label == n.label for n, image in left):
         return None
-    if not edit.inserted and not _closed_gap(edit, container, base):
+    if not edit.inserted and not _closed_gap(edit, container, authored):
         return None
     return _evidence(edit, images, container)
 
@@ -142,5 +157,8 @@ def _token_present(edit: Edit, container: Node) -> Evidence | None:
 def _evidence(edit: Edit, images: list[Node | None], container: Node) -> Evidence:
     node = next((i for i in images if i is not None), container)
     name = outline_of(container.module).qualified(node)
-    text = f"{edit.kind}: the target has it in `{name}`, line {node.line}"
+    if images or edit.signs_added or edit.comments_added:
+        text = f"{edit.kind}: the target has it in `{name}`, line {node.line}"
+    else:
+        text = f"{edit.kind}: it is gone from `{name}` in the target, its neighbours are there"
     return Evidence("upstream", text)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchkit.align import Alignment
+from patchkit.align import STATEMENT_LISTS, Alignment
 from patchkit.edit import Change, Edit, InexactError, lift
 from patchkit.outcome import Evidence
 from patchkit.outline import outline_of
-from patchkit.syntax import Module, Node, NotPythonError, parse_module
+from patchkit.syntax import Module, Node, NotPythonError, is_docstring, parse_module
 
 
 @dataclass(frozen=True)
@@ -31,19 +31,23 @@ class Proven:
     """A landing that satisfies the proof, with the edits it made on the target."""
 
     edits: tuple[Edit, ...]
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[tuple[Edit, Evidence], ...]
+
+    def evidence_for(self, edits: Sequence[Edit]) -> tuple[Evidence, ...]:
+        """The evidence for some of the authored edits, each fact once."""
+        wanted = {id(e) for e in edits}
+        return tuple(dict.fromkeys(fact for edit, fact in self.evidence if id(edit) in wanted))
 
 
 def prove(
-    authored: Sequence[Edit],
-    alignment: Alignment,
+    authored: Sequence[tuple[Edit, Alignment]],
     target: Module,
     result: bytes,
     changes: Sequence[Change],
 ) -> Proven | Refuted:
     """Return whether `result` is `target` with exactly the authored edits, each in its place.
 
-    `authored` are edits on the base in source order; `alignment` maps base nodes to nodes of
+    `authored` are edits on the base, each with the alignment that maps base nodes to nodes of
     `target`; `changes` say which bytes of the target were replaced.
     """
     if result == target.source:
@@ -55,27 +59,27 @@ def prove(
         return Refuted("syntax", f"the result does not parse: {error}")
     except InexactError:
         return Refuted("inexact", "the landed edits cannot be undone byte for byte")
-    return _compare(authored, landed, alignment)
+    return _compare(authored, landed)
 
 
 def _compare(
-    authored: Sequence[Edit], landed: Sequence[Edit], alignment: Alignment
+    authored: Sequence[tuple[Edit, Alignment]], landed: Sequence[Edit]
 ) -> Proven | Refuted:
-    wanted = [e for e in authored if not e.is_layout]
+    wanted = [(e, a) for e, a in authored if not e.is_layout]
     made = [e for e in landed if not e.is_layout]
     if len(wanted) != len(made):
         return Refuted(
             "same-change", f"the patch makes {len(wanted)} edits, the landing {len(made)}"
         )
-    order = sorted(wanted, key=lambda e: _image_position(e, alignment))
+    order = sorted(wanted, key=lambda entry: _image_position(*entry))
     evidence = []
-    for edit, counterpart in zip(order, made, strict=True):
+    for (edit, alignment), counterpart in zip(order, made, strict=True):
         problem = _differs(edit, counterpart) or _misplaced(edit, counterpart, alignment)
         if problem:
             return problem
-        evidence.append(_place_evidence(edit, counterpart))
-    stray = _stray_layout(authored, landed, made)
-    return stray or Proven(tuple(landed), tuple(dict.fromkeys(evidence)))
+        evidence.append((edit, _place_evidence(edit, counterpart)))
+    stray = _stray_layout([e for e, _ in authored], landed, made)
+    return stray or Proven(tuple(landed), tuple(evidence))
 
 
 def _image_position(edit: Edit, alignment: Alignment) -> tuple[int, int]:
@@ -108,8 +112,7 @@ def _misplaced(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted |
         if node.kind != "Comment" and alignment.image(node) is not twin:
             text = f"what is removed at line {twin.line} is not what the patch removes"
             return Refuted("same-place", f"{text}: {_where(edit)}")
-    container = alignment.image(edit.container)
-    if container is not counterpart.container:
+    if not _same_home(edit, counterpart, alignment):
         return Refuted(
             "same-place",
             f"belongs in {_where(edit)}, landed in {_where(counterpart)}",
@@ -117,6 +120,36 @@ def _misplaced(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted |
     if any(n.kind != "Comment" for n in edit.removed):
         return None
     return _neighbours(edit, counterpart, alignment)
+
+
+def _same_home(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:
+    """Whether the list is the authored one, also where upstream put a block around its elements."""
+    if alignment.image(edit.container) is counterpart.container:
+        return True
+    if edit.slot not in STATEMENT_LISTS or counterpart.slot not in STATEMENT_LISTS:
+        return False
+    before = outline_of(edit.container.module).enclosing(edit.container)
+    after = outline_of(counterpart.container.module).enclosing(counterpart.container)
+    if before is None or after is None or alignment.image(before) is not after:
+        return False
+    if any(n.kind != "Comment" for n in edit.removed):
+        return True
+    return _all_wrapped(edit, counterpart, alignment)
+
+
+def _all_wrapped(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:
+    """Whether a block was put around both neighbours, or around the whole of the list.
+
+    At the end of a list only the whole says whether the new statement belongs inside.
+    """
+    ends = edit.prev is None or edit.next is None or is_docstring(edit.prev)
+    slot = edit.container.slot_named(edit.slot)
+    assert slot is not None
+    wanted = [n for n in slot.nodes if n.kind != "Comment" and not is_docstring(n)]
+    if not ends:
+        wanted = [n for n in wanted if n in (edit.prev, edit.next)]
+    images = [alignment.image(n) for n in wanted]
+    return all(i is not None and i.parent is counterpart.container for i in images)
 
 
 def _neighbours(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted | None:
@@ -143,6 +176,8 @@ def _single(edit: Edit) -> bool:
 def _same_neighbour(edit: Edit, counterpart: Edit, alignment: Alignment, step: int) -> bool:
     authored = _skip_comments(edit.prev if step < 0 else edit.next, step)
     found = _skip_comments(counterpart.prev if step < 0 else counterpart.next, step)
+    if authored is not None and is_docstring(authored) and found is None:
+        return alignment.image(edit.container) is not counterpart.container
     if authored is None or found is None:
         return authored is found
     return alignment.image(authored) is found

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from patchkit.adaptation import Adaptation
 from patchkit.diff import diff_files, format_patch, parse_patch
 from patchkit.diff_model import Patch
+from patchkit.errors import PatchkitError
 from patchkit.landing import Landing, Missing, Span, authored_lines, land_patch, missing_from
 from patchkit.line_match import Change, diff_lines
 from patchkit.outcome import Drift, HunkOutcome, Status
@@ -19,7 +20,7 @@ from patchkit.place import Verdict
 from patchkit.plan import PatchPlan, PlannedFile, Unshipped, plan_patch
 from patchkit.roots import resolve_roots
 from patchkit.surface import drift, reads
-from patchkit.syntax import NotPythonError
+from patchkit.syntax import NotPythonError, deep_recursion
 from patchkit.tree import SourceTree, as_tree
 
 Progress = Callable[[str, int, int], None]
@@ -69,8 +70,8 @@ class RebaseResult:
 
     @property
     def ok(self) -> bool:
-        """Whether every hunk is placed or already upstream."""
-        return all(outcome.landed for outcome in self.outcomes)
+        """Whether there are hunks and every one is placed or already upstream."""
+        return bool(self.outcomes) and all(outcome.landed for outcome in self.outcomes)
 
     @property
     def drifted(self) -> bool:
@@ -100,6 +101,18 @@ def rebase_series(
     progress: Progress | None = None,
 ) -> RebaseResult:
     """Return a series moved from base to target. Raises PatchkitError before anything is placed."""
+    if not patches:
+        raise PatchkitError("no patch given", hint="name at least one patch file")
+    with deep_recursion():
+        return _rebase(patches, base, target, progress)
+
+
+def _rebase(
+    patches: Sequence[PatchInput],
+    base: SourceTree,
+    target: SourceTree,
+    progress: Progress | None,
+) -> RebaseResult:
     plans, notes = _plan_all(patches, base)
     banned: dict[int, dict[int, Verdict]] = {}
     run = _Run(base, target)

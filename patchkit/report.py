@@ -60,6 +60,11 @@ def summary(outcomes: Iterable[HunkOutcome]) -> str:
     counts = Counter(outcome.status.value.replace("_", " ") for outcome in outcomes)
     parts = ", ".join(f"{number} {status}" for status, number in counts.items())
     drifted = sum(outcome.drifted for outcome in outcomes)
-    text = f"{len(outcomes)} hunk{'s' if len(outcomes) != 1 else ''}"
+    text = counted(len(outcomes), "hunk")
     text += f": {parts}" if parts else ""
     return f"{text}; {drifted} drifted" if drifted else text
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: `1 hunk`, `2 hunks`."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"

@@ -70,7 +70,7 @@ def resolve_roots(
     files: list[FilePatch] = []
     notes: list[Note] = []
     roots: set[Root] = set()
-    for file in patch.files:
+    for file in finder.files:
         root, hit = finder.root(file)
         moved = _move(file, root)
         written, path = _written(file), _written(moved)
@@ -119,14 +119,32 @@ class _Finder:
     """The search for the root of each section, given what the other sections are sure of."""
 
     def __init__(self, patch: Patch, tree: SourceTree, profile: Profile) -> None:
-        self._patch = patch
+        self._name = patch.name
         self._tree = tree
         self._profile = profile
+        self.files = [self._with_one_name(file) for file in patch.files]
+
+    def _with_one_name(self, file: FilePatch) -> FilePatch:
+        """Return a modified file under the one of its names that the tree has (`x.py.orig`)."""
+        old = file.old_path
+        if file.change is not FileChange.MODIFY or old in (None, file.new_path):
+            return file
+        named_old = replace(file, new_path=old)
+        return named_old if self._hits(named_old) and not self._hits(file) else file
 
     @cached_property
-    def _agreed(self) -> list[Root]:
-        """Return the roots of sections that can mean one file only, the most frequent first."""
-        roots = [hits[0].root for hits in map(self._hits, self._patch.files) if len(hits) == 1]
+    def _votes(self) -> list[tuple[FilePatch, Root]]:
+        """Return the roots of sections that can mean one file only."""
+        found = [(file, self._hits(file)) for file in self.files]
+        return [
+            (file, hits[0].root)
+            for file, hits in found
+            if len(hits) == 1 and not self._profile.names(_written(file))
+        ]
+
+    def _agreed(self, file: FilePatch) -> list[Root]:
+        """Return the roots of the other sections, the most frequent first."""
+        roots = [root for voter, root in self._votes if voter is not file]
         return sorted(dict.fromkeys(roots), key=lambda root: -roots.count(root))
 
     @cached_property
@@ -150,24 +168,15 @@ class _Finder:
         if len(hits) > 1:
             raise PatchkitError(
                 f"{_written(file)} fits several files: {', '.join(hit.path for hit in hits)}",
-                place=f"{self._patch.name}:{file.lineno}",
+                place=f"{self._name}:{file.lineno}",
                 expected="one",
                 hint=f"write paths from the top of the tree, as in a/{self._profile.package}/...",
             )
-        return (hits[0].root, True) if hits else (self._guess(_written(file)), False)
+        return (hits[0].root, True) if hits else (self._guess(file), False)
 
     def _hits(self, file: FilePatch) -> list[_Hit]:
         """Return the files of the tree that a section can mean without taking folders on trust."""
-        names = [_written(file)]
-        if file.change is FileChange.MODIFY and file.old_path not in (None, file.new_path):
-            names.append(
-                str(file.old_path)
-            )  # x.py.orig and x.py, or two folders of different depth
-        for name in names:
-            found = [hit for hit in self._possible(name) if hit.sure]
-            if found:
-                return found
-        return []
+        return [hit for hit in self._possible(_written(file)) if hit.sure]
 
     def _loose_hits(self, file: FilePatch) -> list[_Hit]:
         """Return the files that hold every hunk, where folders of the path must be taken off.
@@ -204,15 +213,16 @@ class _Finder:
         """
         if hit.root.prefix == "":
             return True
-        odd = bool(self._agreed) and hit.root not in self._agreed
-        elsewhere = self._profile.names(_written(file)) and hit.root not in self._agreed[:1]
+        agreed = self._agreed(file)
+        odd = bool(agreed) and hit.root not in agreed
+        elsewhere = self._profile.names(_written(file)) and hit.root not in agreed[:1]
         return not (odd or elsewhere) or self._score(file, hit.path) > 0
 
     def _best(self, file: FilePatch, hits: list[_Hit]) -> list[_Hit]:
         """Return the hits that hold the most hunks; of those, the agreed or the least stripped."""
         scores = {hit.path: self._score(file, hit.path) for hit in hits}
         hits = [hit for hit in hits if scores[hit.path] == max(scores.values())]
-        agreed = [hit for hit in hits if hit.root in self._agreed[:1]]
+        agreed = [hit for hit in hits if hit.root in self._agreed(file)[:1]]
         hits = agreed or hits
         least = min(len(hit.root.stripped) for hit in hits)
         return [hit for hit in hits if len(hit.root.stripped) == least]
@@ -224,10 +234,11 @@ class _Finder:
         lines = split_lines(content)
         return sum(bool(find_lines(lines, hunk.old_lines)) for hunk in fitted.hunks)
 
-    def _guess(self, name: str) -> Root:
+    def _guess(self, file: FilePatch) -> Root:
         """Return the most likely root of a path that the tree does not have."""
+        name = _written(file)
         parts, package = _parts(name), self._profile.package
-        roots = [root for root in self._agreed if root.of(name) is not None]
+        roots = [root for root in self._agreed(file) if root.of(name) is not None]
         for root in roots:
             if self._has_folder(root.of(name) or ""):
                 return root
@@ -247,10 +258,8 @@ class _Finder:
         return Root((), f"{package}/") if self._has_folder(f"{package}/{name}") else AS_WRITTEN
 
     def _has_folder(self, path: str) -> bool:
-        """Return whether the tree has the folder, or one above it but below the package."""
+        """Return whether the tree has a folder of the path that is not the package itself."""
         folder = path.rpartition("/")[0]
-        while folder and folder != self._profile.package:
-            if folder in self._folders:
-                return True
+        while folder and folder not in self._folders:
             folder = folder.rpartition("/")[0]
-        return path.rpartition("/")[0] == self._profile.package and folder in self._folders
+        return folder not in ("", self._profile.package)

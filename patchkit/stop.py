@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from patchkit.adaptation import make_adaptation
 from patchkit.diff import Hunk, format_hunk
 from patchkit.errors import PatchkitError
-from patchkit.landing import land_patch
+from patchkit.landing import _try as land_others
 from patchkit.move import Request, SeriesMove
 from patchkit.note import conflict_note
 from patchkit.outcome import HunkOutcome, Status
@@ -40,15 +41,26 @@ class OpenPatch:
     base: SourceTree
     target: SourceTree
 
-    @property
-    def landed(self) -> SourceTree:
-        """The target with what landed of the patch."""
-        return self.target.with_changes(dict(self.patch.after))
+    @cached_property
+    def laid_out(self) -> SourceTree:
+        """The target with all that the patch can do to it but for the hunks that did not land."""
+        return self.without(())
+
+    def without(self, hunks: Iterable[int]) -> SourceTree:
+        """Return the target with all other hunks of the patch, placed as if these were settled."""
+        left = {*hunks, *(o.hunk for o in self.outcomes if not o.landed)}
+        verdict = Verdict(Status.CONFLICTED, reason="to be settled by a person")
+        adaptations = next(i.adaptations for i in self.move.inputs if i.name == self.patch.name)
+        others = [a for a in adaptations if left.isdisjoint(a.hunks)]
+        landing = land_others(
+            self.patch.plan, self.base, self.target, others, dict.fromkeys(left, verdict)
+        )
+        return self.target.with_changes(dict(landing.contents), landing.modes)
 
     @property
     def files(self) -> tuple[OpenFile, ...]:
         """The files to edit, each with its hunks."""
-        tree = self.landed
+        tree = self.laid_out
         hunks: dict[tuple[str | None, str], list[int]] = {}
         for outcome in self.outcomes:
             path = outcome.path_after or outcome.path_before
@@ -83,7 +95,7 @@ def lay_out_stop(
     stopped: OpenPatch, moves: Sequence[SeriesMove], request: Request
 ) -> tuple[State, dict[str, bytes]]:
     """Return the state of a stopped move, and the content of its folder."""
-    move, tree = stopped.move, stopped.landed
+    move, tree = stopped.move, stopped.laid_out
     state = State(
         target=request.target,
         is_release=request.is_release,
@@ -148,12 +160,31 @@ def settle(
             release=stopped.target.version or stopped.target.name,
             path=file.path,
             hunks=[(n, _hunk(stopped.patch, n)) for n in file.hunks],
-            before=_without(stopped, file),
+            before=stopped.without(file.hunks).files[file.path],
             after=edits.edited[file.path],
             reason=reason,
         )
         settled.append(Settled(state.series, state.patch, adaptation))
     return tuple(settled)
+
+
+def refuse_what_does_not_hold(
+    settled: Sequence[Settled], moves: Sequence[SeriesMove], place: str
+) -> None:
+    """Raise PatchkitError where an edit did not settle its hunks, so that it is not lost."""
+    problems = []
+    for item in settled:
+        move = next(move for move in moves if move.stored.folder == item.series)
+        for outcome in move.open:
+            if outcome.patch == item.patch and outcome.hunk in item.adaptation.hunks:
+                why = "; ".join(d.text for d in outcome.drifts) or outcome.reason or outcome.status
+                problems.append(f"hunk {outcome.hunk}: {why}")
+    if problems:
+        raise PatchkitError(
+            "the edit does not settle " + "; ".join(problems),
+            place=f"{settled[0].series}/{settled[0].patch}",
+            hint=f"your edit is kept in {place}/files; edit again, --skip or --abort",
+        )
 
 
 def skip_of(state: State, hunks: Sequence[int]) -> Skip:
@@ -189,24 +220,6 @@ def _untouched(file: OpenFile, place: str) -> str:
     if file.path is None:
         return f"{hunks}, whose {file.path_before} the target does not have"
     return f"{hunks}, in {place}/files/{file.path}"
-
-
-def _without(stopped: OpenPatch, file: OpenFile) -> bytes:
-    """Return a target file with everything of the patch landed but the file's open hunks."""
-    assert file.path is not None
-    placed = {o.hunk for o in stopped.outcomes if o.landed}
-    if placed.isdisjoint(file.hunks):
-        return stopped.landed.files[file.path]
-    verdict = Verdict(Status.CONFLICTED, reason="replaced by an adaptation")
-    landing = land_patch(
-        stopped.patch.plan,
-        stopped.base,
-        stopped.target,
-        banned=dict.fromkeys(file.hunks, verdict),
-    )
-    content = landing.contents.get(file.path, stopped.target.files.get(file.path))
-    assert content is not None
-    return content
 
 
 def _hunk(patch: RebasedPatch, number: int) -> Hunk:

@@ -12,9 +12,11 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
+import sys
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -174,11 +176,10 @@ class Module:
         self.line_starts = [0]
         self.line_starts.extend(m.end() for m in re.finditer(rb"\n", source))
         self._bom = 3 if source.startswith(b"\xef\xbb\xbf") else 0
-        self.comments = [
-            (m.start(), m.end())
-            for m in _STRING_OR_COMMENT.finditer(source)
-            if source[m.start()] == ord("#")
-        ]
+        tokens = [(m.start(), m.end()) for m in _STRING_OR_COMMENT.finditer(source)]
+        self.comments = [span for span in tokens if source[span[0]] == ord("#")]
+        self._strings = [span for span in tokens if source[span[0]] != ord("#")]
+        self._lines_in_strings: frozenset[int] | None = None
         self._comment_starts = [start for start, _ in self.comments]
         self.root = Node(self, self.tree, "Module", "", 0, len(source))
 
@@ -204,10 +205,33 @@ class Module:
         high = bisect_left(self._comment_starts, end)
         return self.comments[low:high]
 
+    @property
+    def lines_in_strings(self) -> frozenset[int]:
+        """The 1-based lines whose first byte belongs to a string."""
+        if self._lines_in_strings is None:
+            self._lines_in_strings = frozenset(
+                line
+                for start, end in self._strings
+                if b"\n" in self.source[start:end]
+                for line in range(self.line_at(start) + 1, self.line_at(end) + 1)
+            )
+        return self._lines_in_strings
+
     def is_own_line(self, comment_start: int) -> bool:
         """Whether a comment stands on a line of its own."""
         begin = self.line_start(comment_start)
         return not self.source[begin:comment_start].strip()
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Let trees be walked that nest as deep as Python itself parses: long chains of calls do."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 50_000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def _parse(source: bytes) -> ast.Module:
@@ -248,3 +272,15 @@ def node_at(root: Node, start: int, end: int) -> Node:
         if inner is None:
             return node
         node = inner
+
+
+def is_docstring(node: Node) -> bool:
+    """Whether a statement is the docstring of the definition or module it stands in."""
+    tree, parent = node.tree, node.parent
+    if parent is None or not (parent.is_definition or parent.kind == "Module"):
+        return False
+    if not isinstance(tree, ast.Expr) or not isinstance(tree.value, ast.Constant):
+        return False
+    slot = parent.slot_named("body")
+    code = [n for n in slot.nodes if n.kind != "Comment"] if slot else []
+    return isinstance(tree.value.value, str) and bool(code) and code[0] is node

@@ -60,7 +60,8 @@ def make(module: Module, tree: ast.AST) -> Node:
 
 def _label(module: Module, tree: ast.AST, start: int, end: int) -> str:
     if isinstance(tree, ast.Constant):
-        return f"{type(tree.value).__name__}:{tree.value!r}"
+        value = hex(tree.value) if type(tree.value) is int else repr(tree.value)
+        return f"{type(tree.value).__name__}:{value}"
     if isinstance(tree, ast.JoinedStr):
         return module.source[start:end].decode("utf-8")
     if isinstance(tree, ast.BinOp):

@@ -58,8 +58,8 @@ def test_eight_single_letter_lines_and_a_header_one_line_off() -> None:
     assert apply_exact(right, EIGHT).content == b"a\nb\nc\nD\ne\nf\ng\nh\n"
     error = refusal(off, EIGHT)
     assert (
-        str(error)
-        == "x.py:5: hunk 1 does not match here; its old lines are at line 4, expected them at line 5"
+        str(error) == "x.py:5: hunk 1 does not match here; its old lines are at line 4, "
+        "expected them at line 5"
     )
     moved = apply_exact(off, EIGHT, allow_offset=True)
     assert moved.content == b"a\nb\nc\nD\ne\nf\ng\nh\n"
@@ -208,7 +208,8 @@ def test_presence_and_absence_are_as_the_section_says() -> None:
 
 def test_a_binary_section_is_refused() -> None:
     file = parse_patch(
-        b"diff --git a/x.so b/x.so\nindex 1111..2222 100644\nBinary files a/x.so and b/x.so differ\n",
+        b"diff --git a/x.so b/x.so\nindex 1111..2222 100644\n"
+        b"Binary files a/x.so and b/x.so differ\n",
         "p",
     ).files[0]
     error = refusal(file, b"")

@@ -1,4 +1,4 @@
-"""The canonical form: what is written reads back the same, and writing again gives the same bytes."""
+"""The canonical form: what is written reads back, and writing it again gives the same bytes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ index 0000000..7898192
 +++ b/two words.py\t
 @@ -0,0 +1 @@
 +a
--- 
+--\x20
 2.39.5
 """
 
@@ -94,7 +94,10 @@ def test_canonical_input_is_written_as_it_was_read() -> None:
 
 
 def test_a_plain_diff_gets_git_headers() -> None:
-    data = b"--- /dev/null\t2026\n+++ b/n.py\n@@ -0,0 +1 @@\n+a\n--- x.py\n+++ x.py\n@@ -1,1 +1 @@\n-a\n+b\n"
+    data = (
+        b"--- /dev/null\t2026\n+++ b/n.py\n@@ -0,0 +1 @@\n+a\n"
+        b"--- x.py\n+++ x.py\n@@ -1,1 +1 @@\n-a\n+b\n"
+    )
 
     assert format_patch(parse_patch(data, "p")) == (
         b"diff --git a/n.py b/n.py\nnew file mode 100644\n"
@@ -150,13 +153,9 @@ def test_an_added_file_known_by_its_count_alone_reads_back() -> None:
     assert patch.files[0].new_mode is None
 
 
-CONTENT = st.lists(
-    st.sampled_from(
-        [b"a", b"b", b"", b" ", b"-- ", b"++ x", b"@@ -1 +1 @@", b"diff --git a/x b/x", b"2.39.5"]
-        + [b"\r", b"c\rd", b"e\x0cf", b"\xff\xfe", b"\\ No newline at end of file", b"def f():"]
-    ),
-    max_size=12,
-)
+WORDS = [b"a", b"b", b"", b" ", b"-- ", b"++ x", b"@@ -1 +1 @@", b"diff --git a/x b/x", b"2.39.5"]
+WORDS += [b"\r", b"c\rd", b"e\x0cf", b"\xff\xfe", b"\\ No newline at end of file", b"def f():"]
+CONTENT = st.lists(st.sampled_from(WORDS), max_size=12)
 ENDINGS = st.sampled_from([b"\n", b"\r\n"])
 
 

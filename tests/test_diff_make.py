@@ -22,12 +22,16 @@ def numbered(count: int) -> bytes:
 
 
 def test_a_section_in_full() -> None:
-    old = b"import os\n\n\nclass A:\n    def f(self):\n        a = 1\n        b = 2\n        c = 3\n        return a\n"
+    old = (
+        b"import os\n\n\nclass A:\n    def f(self):\n"
+        b"        a = 1\n        b = 2\n        c = 3\n        return a\n"
+    )
     new = old.replace(b"c = 3", b"c = 4")
 
     assert format_files(diff_files({"vllm/x.py": old}, {"vllm/x.py": new})) == (
         b"diff --git a/vllm/x.py b/vllm/x.py\n"
-        b"index 70e137cb525bb3b7ed52148df338010d1af54fea..6ad59915d4eb73f493c61b2ca301139e2442c792 100644\n"
+        b"index 70e137cb525bb3b7ed52148df338010d1af54fea.."
+        b"6ad59915d4eb73f493c61b2ca301139e2442c792 100644\n"
         b"--- a/vllm/x.py\n"
         b"+++ b/vllm/x.py\n"
         b"@@ -5,5 +5,5 @@ class A:\n"
@@ -122,7 +126,10 @@ def test_hunks_that_grow_into_each_other_become_one() -> None:
 
 
 def test_headings_name_the_definition_of_python_and_the_unindented_line_of_others() -> None:
-    body = b"class A:\n    async def f(self, a, b):  \n        1\n        2\n        3\n        4\n        5\n"
+    body = (
+        b"class A:\n    async def f(self, a, b):  \n"
+        b"        1\n        2\n        3\n        4\n        5\n"
+    )
     new = body.replace(b"5", b"6")
 
     assert diff_contents(body, new, "x.py")[0].section == b"async def f(self, a, b):"
@@ -217,7 +224,8 @@ def test_other_programs_apply_it_at_zero_offset(tmp_path: Path, program: str, se
 def test_quilt_applies_and_reverts_it(tmp_path: Path, seed: int) -> None:
     names = ["x.py", "a/b.txt", "a/a/c.py"]
     old, new, _, _ = random_trees(random.Random(seed), names)
-    old = {name: text.replace(b"\r", b"") for name, text in old.items()}
+    # Quilt takes an empty file for one that is not there.
+    old = {name: text.replace(b"\r", b"") or b"y\n" for name, text in old.items()}
     new = {name: text.replace(b"\r", b"") or b"z\n" for name, text in new.items()}
     write(tmp_path, old, {})
     (tmp_path / "patches").mkdir()

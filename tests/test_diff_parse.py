@@ -27,7 +27,7 @@ index 1111111..2222222 100755
 -last
 \\ No newline at end of file
 +last
--- 
+--\x20
 2.39.5
 
 """
@@ -217,6 +217,13 @@ def test_a_removed_line_of_two_dashes_is_no_signature() -> None:
     assert parse_patch(data, "p.patch").files[0].hunks[0].old == b"- \n2.39.5\n"
 
 
+def test_a_version_without_two_dashes_is_no_signature() -> None:
+    patch = parse_patch(THREE_FILES + b"2.39.5\n", "p.patch")
+
+    assert patch.files[2].hunks[0].old == b"a\nc\n"
+    assert patch.trailer == b"2.39.5\n"
+
+
 def test_an_empty_line_in_a_hunk_is_empty_context_and_noted() -> None:
     data = b"--- a/x.py\n+++ b/x.py\n@@ -1,4 +1,5 @@\n a\n\n+b\n c\n\n"
     patch = parse_patch(data, "p.patch")
@@ -274,7 +281,8 @@ def test_utf_16_with_crlf_is_converted_and_noted(codec: str, title: str) -> None
 
 def test_utf_16_that_does_not_decode_is_named() -> None:
     assert refusal(b"\xff\xfe-\x00-")[0] == (
-        "p.patch:1: has a UTF-16 (little endian) byte order mark and does not decode: truncated data"
+        "p.patch:1: has a UTF-16 (little endian) byte order mark and does not decode: "
+        "truncated data"
     )
 
 
@@ -356,6 +364,10 @@ def test_no_newline_markers_belong_to_the_line_before_them() -> None:
             "p.patch:7: hunk comes after one whose last old line has no newline",
         ),
         (
+            b"@@ -1 +1 @@\n-a\n+b\n" + 2 * b"\\ No newline at end of file\n",
+            "p.patch:3: hunk is damaged: the counts agree with its header, the lines do not",
+        ),
+        (
             b"@@ -1 +1 @@\n\\ No newline at end of file\n-a\n+b\n",
             "p.patch:3: hunk is damaged: the counts agree with its header, the lines do not",
         ),
@@ -414,8 +426,8 @@ def test_a_deleted_file_announced_only_by_the_epoch() -> None:
         (b"--- vllm-0.28.0.orig/vllm/x.py\n+++ vllm-0.28.0/vllm/x.py\n", "vllm/x.py"),
         (b"--- ./vllm//x.py\n+++ ./vllm/x.py\n", "vllm/x.py"),
         (
-            b"--- /usr/lib/python3/site-packages/vllm/x.py\n+++ /usr/lib/python3/site-packages/vllm/x.py\n",
-            "/usr/lib/python3/site-packages/vllm/x.py",
+            b"--- /usr/lib/site-packages/vllm/x.py\n+++ /usr/lib/site-packages/vllm/x.py\n",
+            "/usr/lib/site-packages/vllm/x.py",
         ),
         (b'--- "a/q\\"\\303\\244\\t.py"\n+++ "b/q\\"\\303\\244\\t.py"\n', 'q"ä\t.py'),
         (b"--- a/two words.py\n+++ b/two words.py\n", "two words.py"),
@@ -425,7 +437,8 @@ def test_a_deleted_file_announced_only_by_the_epoch() -> None:
         (b"--- vllm/x.py.orig\n+++ vllm/x.py\n", "vllm/x.py"),
         (b"--- a/a/x.py\n+++ b/a/x.py\n", "a/x.py"),
         (
-            b"diff --git a/two words.py b/two words.py\n--- a/two words.py\t\n+++ b/two words.py\t\n",
+            b"diff --git a/two words.py b/two words.py\n"
+            b"--- a/two words.py\t\n+++ b/two words.py\t\n",
             "two words.py",
         ),
         (b"diff --git x.py x.py\n--- x.py\n+++ x.py\n", "x.py"),
@@ -532,13 +545,33 @@ copy to two.py
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (b"old mode 10064\nnew mode 100755\n", "p.patch:2: mode is '10064', expected six octal digits"),
-        (b"old mode 100644\nnew mode 040000\n", "p.patch:3: mode 40000 is of no file that a tree can hold"),
-        (b"old mode 100644\n", "p.patch:1: section says only one half of a mode change, expected old mode and new mode"),
-        (b"rename from x.py\n", "p.patch:1: section says only one half of a rename, expected from and to"),
-        (b"new file mode 100644\ndeleted file mode 100644\n", "p.patch:1: section both adds and deletes its file"),
+        (
+            b"old mode 10064\nnew mode 100755\n",
+            "p.patch:2: mode is '10064', expected six octal digits",
+        ),
+        (
+            b"old mode 100644\nnew mode 040000\n",
+            "p.patch:3: mode 40000 is of no file that a tree can hold",
+        ),
+        (
+            b"old mode 100644\n",
+            "p.patch:1: section says only one half of a mode change, "
+            "expected old mode and new mode",
+        ),
+        (
+            b"rename from x.py\n",
+            "p.patch:1: section says only one half of a rename, expected from and to",
+        ),
+        (
+            b"new file mode 100644\ndeleted file mode 100644\n",
+            "p.patch:1: section says two of: new file, deleted file, moved file",
+        ),
+        (
+            b"new file mode 100644\nrename from x.py\nrename to y.py\n",
+            "p.patch:1: section says two of: new file, deleted file, moved file",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_damaged_git_header_is_refused(lines: bytes, message: str) -> None:
     assert refusal(b"diff --git a/x.py b/x.py\n" + lines)[0] == message
 
@@ -599,7 +632,8 @@ def test_a_binary_change_that_a_plain_diff_only_mentions_is_noted() -> None:
     assert notes(patch) == [
         (
             1,
-            "binary change without its content passed over: 'Binary files a/x.so and b/x.so differ'",
+            "binary change without its content passed over: "
+            "'Binary files a/x.so and b/x.so differ'",
         )
     ]
 
@@ -638,6 +672,11 @@ def test_a_binary_change_that_a_plain_diff_only_mentions_is_noted() -> None:
             "the lines that name the file are missing or damaged",
         ),
         (
+            b"diff --git a/x.py b/x.py\n@@ -1 +1 @@\n-a\n+b\n",
+            "p.patch:2: hunk belongs to no file, expected --- and +++ lines before it",
+            "the lines that name the file are missing or damaged",
+        ),
+        (
             b"diff --cc x.py\nindex 1,2..3\n--- a/x.py\n+++ b/x.py\n@@@ -1 -1 +1 @@@\n--a\n++b\n",
             "p.patch:1: combined diff of a merge, expected a diff against one parent",
             None,
@@ -665,6 +704,16 @@ def test_odd_but_clear_hunks_are_read_and_noted() -> None:
         (7, "hunk starts before the end of the one above it"),
         (11, "hunk changes nothing"),
         (11, "new start does not follow from the hunks above"),
+    ]
+
+
+def test_hunks_may_touch_and_not_overlap() -> None:
+    touching = b"--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n@@ -3,2 +3,2 @@\n a\n-b\n+c\n"
+    overlapping = touching.replace(b"-3,2 +3,2", b"-2,2 +2,2")
+
+    assert notes(parse_patch(touching, "p.patch")) == []
+    assert notes(parse_patch(overlapping, "p.patch")) == [
+        (7, "hunk starts before the end of the one above it")
     ]
 
 

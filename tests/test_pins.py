@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from patchkit.errors import PatchkitError
@@ -227,6 +227,7 @@ def test_releases_are_ordered_by_version():
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1))
+@example('\x7f"\\\n\u2028')
 def test_any_reason_for_a_yank_survives(reason):
     pins = Pins((Release("0.23.0", (replace(PLAIN, yanked=reason),)),))
     assert parse_pins(format_pins(pins)) == pins

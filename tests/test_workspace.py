@@ -53,9 +53,10 @@ def test_one_commit_writes_folders_and_files_and_removes(tmp_path: Path) -> None
     assert not (tmp_path / "gone").exists()
 
 
-def test_the_state_folder_is_ignored_by_git(tmp_path: Path) -> None:
+def test_the_state_folder_is_ignored_by_git_and_keeps_no_journal(tmp_path: Path) -> None:
     commit(tmp_path)
     assert (tmp_path / ".patchkit" / ".gitignore").read_bytes() == b"*\n"
+    assert sorted(p.name for p in (tmp_path / ".patchkit").iterdir()) == [".gitignore", "lock"]
 
 
 def test_without_an_exchange_two_renames_do(

@@ -1,4 +1,4 @@
-"""Whether a stored series is sound: it applies, is canonical, and what is derived from it is fresh."""
+"""Whether a stored series is sound: it applies, is canonical, and its anchors are fresh."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from patchkit.header import parse_header, validate_header
 from patchkit.move import apply_series, with_overlay
 from patchkit.plan import PatchPlan, plan_patch
 from patchkit.roots import resolve_roots
-from patchkit.series import anchors_name
+from patchkit.series import SAME_AS, anchors_name
 from patchkit.store import Stored, read_stored, stored_releases
 from patchkit.tree import SourceTree
 
@@ -35,7 +35,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Checked:
-    """One release of one series folder; `renewed` holds the files that differ from their derivation."""
+    """One stored release; `renewed` holds what patchkit would write differently from what is there."""
 
     folder: str
     release: str
@@ -101,8 +101,7 @@ class _Check:
             try:
                 tree = self._patch(name, data, tree)
             except PatchkitError as error:
-                kind: Kind = "same-as" if self.stored.same_as else "apply"
-                self.findings.append(_finding(kind, error))
+                self.findings.append(self._failure(name, error))
                 break
         return Checked(
             self.stored.folder,
@@ -113,6 +112,13 @@ class _Check:
             tuple(self.findings),
             self.renewed,
         )
+
+    def _failure(self, name: str, error: PatchkitError) -> Finding:
+        if self.stored.same_as is None:
+            return _finding("apply", error, f"{self.stored.place}/{name}")
+        found = _finding("same-as", error)
+        text = f"{name} of v{self.stored.same_as} does not apply: {found.place}: {found.text}"
+        return Finding("same-as", f"{self.stored.place}/{SAME_AS}", text)
 
     def _patch(self, name: str, data: bytes, tree: SourceTree) -> SourceTree:
         """Return the tree after a patch; raises PatchkitError where it does not apply."""
@@ -180,6 +186,10 @@ def _sections(
     return diff_files(old, new, before.modes, after.modes)
 
 
-def _finding(kind: Kind, error: PatchkitError) -> Finding:
+def _finding(kind: Kind, error: PatchkitError, patch: str = "") -> Finding:
+    """Return a finding; a place in the patched tree is told after the patch's own."""
     fact = f"{error.fact}, expected {error.expected}" if error.expected else error.fact
-    return Finding(kind, error.place or "", fact)
+    place = error.place or ""
+    if place.startswith(patch):
+        return Finding(kind, place, fact)
+    return Finding(kind, patch, f"{place}: {fact}" if place else fact)

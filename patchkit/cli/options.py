@@ -30,14 +30,14 @@ def here() -> Config:
     return find_config(Path.cwd())
 
 
-def read_pins(config: Config) -> Pins:
+def read_pins(config: Config, *, may_be_missing: bool = False) -> Pins:
     """Return the pins that patchkit ships, with the repository's own laid over them."""
     from patchkit.pins import parse_pins
     from patchkit.upstream import shipped_pins
     from patchkit.workspace import read_file
 
     pins = shipped_pins()
-    if config.pins is not None:
+    if config.pins is not None and (config.pins.exists() or not may_be_missing):
         own = parse_pins(read_file(config.pins).decode(), place=str(config.pins))
         for release in own.releases:
             pins = pins.with_release(release)

@@ -31,7 +31,7 @@ def command(version: str, as_json: bool) -> ExitCode:
     from patchkit.upstream.pinning import pin_release
 
     config = here()
-    known = read_pins(config)
+    known = read_pins(config, may_be_missing=True)
     with render.progress() as progress:
         release = pin_release(version, Index(), known, progress)
     changed = _write(config, release)

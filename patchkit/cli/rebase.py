@@ -17,7 +17,15 @@ from patchkit.deliver import Delivery, Storing, plan_deliveries, replacements
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.move import Request, SeriesMove, move_all
 from patchkit.report import outcome_json, tree_json
-from patchkit.stop import first_open, lay_out_stop, request_of, settle, skip_of, sources_of
+from patchkit.stop import (
+    first_open,
+    lay_out_stop,
+    refuse_what_does_not_hold,
+    request_of,
+    settle,
+    skip_of,
+    sources_of,
+)
 from patchkit.workspace import Replacement, Workspace
 
 STEPS = ("go_on", "skip", "abort")
@@ -173,11 +181,13 @@ def _resume(
         return _conclude(config, workspace, request, moves, as_json)
     if skipped is not None:
         request = replace(request, skips=(*request.skips, skip_of(state, skipped)))
-    else:
-        edits = session.read_edits(state, folder)
-        settled = settle(state, stopped, edits, reason, place)
-        request = replace(request, settled=(*request.settled, *settled))
-    return _run(config, workspace, request, as_json)
+        return _run(config, workspace, request, as_json)
+    edits = session.read_edits(state, folder)
+    settled = settle(state, stopped, edits, reason, place)
+    request = replace(request, settled=(*request.settled, *settled))
+    moves = _move(config, request)
+    refuse_what_does_not_hold(settled, moves, place)
+    return _conclude(config, workspace, request, moves, as_json)
 
 
 def _run(config: Config, workspace: Workspace, request: Request, as_json: bool) -> ExitCode:

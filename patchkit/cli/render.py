@@ -119,9 +119,10 @@ def show_check(document: dict[str, Any]) -> None:
         for name in series["refreshed"]:
             say(f"wrote {place}/{name}")
         same = f", the same as v{series['same_as']}" if series["same_as"] else ""
-        count = f"{series['patches']} patches, {series['hunks']} hunks{same}"
+        count = f"{report.counted(series['patches'], 'patch', 'patches')}, "
+        count += report.counted(series["hunks"], "hunk") + same
         found = len(series["findings"])
-        say(f"{place}: {count}: {f'{found} findings' if found else 'sound'}")
+        say(f"{place}: {count}: {report.counted(found, 'finding') if found else 'sound'}")
 
 
 def _show_notes(notes: Sequence[str], unshipped: Sequence[Unshipped]) -> None:
@@ -134,7 +135,7 @@ def _show_notes(notes: Sequence[str], unshipped: Sequence[Unshipped]) -> None:
 
 def why(outcome: HunkOutcome) -> list[str]:
     """Return what speaks for or against one outcome, most telling first."""
-    lines = [drift.text for drift in outcome.drifts]
+    lines = [f"{drift.text}; read at {drift.read_at}" for drift in outcome.drifts]
     if outcome.reason:
         lines.append(outcome.reason)
     lines += [str(evidence) for evidence in outcome.evidence]

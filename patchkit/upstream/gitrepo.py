@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from patchkit.errors import PatchkitError
 from patchkit.tree import REGULAR, SourceTree
+from patchkit.upstream.cache import Cache
 from patchkit.upstream.members import VERSION_FILE, is_text, parse_version
+from patchkit.upstream.packed import Contents, PackedEntry, PackedFiles
+from patchkit.upstream.progress import Progress, silent
 
 try:
     import git
@@ -27,19 +31,25 @@ class Blob:
 
     object_id: str
     mode: int
+    size_bytes: int
 
 
 class GitFiles(Mapping[str, bytes]):
     """The files of a commit, each read from the object database when it is asked for."""
 
     def __init__(
-        self, repo: git.Repo, commit: str, blobs: Mapping[str, Blob], left_out: frozenset[str]
+        self,
+        repo: git.Repo,
+        blobs: Mapping[str, Blob],
+        left_out: frozenset[str],
+        pack: Callable[[GitFiles], PackedFiles],
     ) -> None:
-        self._repo, self._commit, self._blobs = repo, commit, blobs
+        self._repo, self.blobs, self._pack = repo, blobs, pack
+        self._packed: PackedFiles | None = None
         self.left_out = left_out
 
     def __getitem__(self, path: str) -> bytes:
-        blob = self._blobs[path]
+        blob = self.blobs[path]
         try:
             content: bytes = self._repo.git.get_object_data(blob.object_id)[3]
         except (ValueError, OSError) as err:
@@ -49,58 +59,81 @@ class GitFiles(Mapping[str, bytes]):
         return content
 
     def __contains__(self, path: object) -> bool:
-        return path in self._blobs
+        return path in self.blobs
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._blobs)
+        return iter(self.blobs)
 
     def __len__(self) -> int:
-        return len(self._blobs)
+        return len(self.blobs)
+
+    @property
+    def modes(self) -> dict[str, int]:
+        """The git modes of the files that are not plain."""
+        return {path: blob.mode for path, blob in self.blobs.items() if blob.mode != REGULAR}
 
     def search(self, word: bytes) -> list[str]:
-        """Return the paths of the files that hold a word."""
-        if not word or set(word) & set(b"\n\0"):  # git looks for words within a line
-            return [path for path in self._blobs if word in self[path]]
-        options = ["-l", "-z", "-a", "-F", "--no-color", "--full-name", "-e", os.fsdecode(word)]
-        try:
-            found = self._repo.git.grep(*options, self._commit, stdout_as_string=False)
-        except git.GitCommandError as err:
-            if err.status == 1:  # nothing found
-                return []
-            raise
-        start = len(self._commit) + 1
-        paths = [os.fsdecode(row[start:]) for row in found.split(b"\0") if row]
-        return [path for path in paths if path in self._blobs]
+        """Return the paths of the files that hold a word.
+
+        The first search packs the tree into the cache (1.7 s for vLLM): `git grep` takes 0.4 s a
+        word, a packed tree 0.03 s.
+        """
+        if self._packed is None:
+            self._packed = self._pack(self)
+        return self._packed.search(word)
 
 
-def open_git_tree(spec: str) -> SourceTree:
+def open_git_tree(spec: str, cache: Cache, progress: Progress = silent) -> SourceTree:
     """Return the tree of `REPO@REF`, or of HEAD where no ref is given.
 
     The repository is the one that lies at REPO, bare or not, whatever the working directory or
     GIT_DIR say. Links and submodules are no part of the tree.
     """
     path, ref = _split(spec)
+    name = f"git:{path}@{ref}"
     repo = _open_repo(path)
     commit = _resolve(repo, path, ref)
+    key = f"git-{repo.git.rev_parse('--verify', f'{commit}^{{tree}}')}"
+
+    def pack(files: GitFiles) -> PackedFiles:
+        return cache.tree(key, lambda: _contents(files, name, progress))
+
+    listed = _list_files(repo, commit, pack)
+    files = pack(listed) if cache.has_tree(key) else listed
+    version = parse_version(files.get(VERSION_FILE))
+    return SourceTree(files, MappingProxyType(files.modes), name, version)
+
+
+def _list_files(repo: git.Repo, commit: str, pack: Callable[[GitFiles], PackedFiles]) -> GitFiles:
     listing = repo.git.ls_tree("-r", "-z", "--long", commit, stdout_as_string=False)
     blobs: dict[str, Blob] = {}
     left_out: set[str] = set()
     for row in listing.split(b"\0"):
         if not row:
             continue
-        head, _, name = row.partition(b"\t")
+        head, _, path = row.partition(b"\t")
         mode, _, object_id, size = head.decode().split()
-        file = os.fsdecode(name)
+        file = os.fsdecode(path)
         if mode not in _REGULAR_MODES:
             continue
         if is_text(file, int(size)):
-            blobs[file] = Blob(object_id, _REGULAR_MODES[mode])
+            blobs[file] = Blob(object_id, _REGULAR_MODES[mode], int(size))
         else:
             left_out.add(file)
-    modes = {file: blob.mode for file, blob in blobs.items() if blob.mode != REGULAR}
-    files = GitFiles(repo, commit, blobs, frozenset(left_out))
+    return GitFiles(repo, blobs, frozenset(left_out), pack)
+
+
+def _contents(files: GitFiles, name: str, progress: Progress) -> Contents:
+    entries = []
+    total, done = sum(blob.size_bytes for blob in files.blobs.values()), 0
+    for path, blob in files.blobs.items():
+        content = files[path]
+        digest = hashlib.sha256(content).hexdigest()
+        entries.append(PackedEntry(path, content, digest, blob.mode))
+        done += blob.size_bytes
+        progress(f"reading {name}", done, total)
     version = parse_version(files.get(VERSION_FILE))
-    return SourceTree(files, MappingProxyType(modes), f"git:{path}@{ref}", version)
+    return Contents(tuple(entries), tuple(sorted(files.left_out)), version)
 
 
 def _split(spec: str) -> tuple[Path, str]:

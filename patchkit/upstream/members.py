@@ -41,7 +41,7 @@ def is_skipped(path: str) -> bool:
 def check_path(path: str, place: str) -> str:
     """Return an archive member's path, which must stay inside the archive."""
     parts = path.split("/")
-    if path.startswith("/") or "\\" in path or ".." in parts or "" in parts[:-1]:
+    if "\\" in path or ".." in parts or "" in parts[:-1]:
         raise PatchkitError(f"member {path!r} lies outside the archive", place=place)
     return path
 

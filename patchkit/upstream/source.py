@@ -51,7 +51,7 @@ def open_tree(
     if spec.startswith(GIT_PREFIX):
         from patchkit.upstream.gitrepo import open_git_tree
 
-        return open_git_tree(spec.removeprefix(GIT_PREFIX))
+        return open_git_tree(spec.removeprefix(GIT_PREFIX), cache or Cache(), progress or silent)
     pins = shipped_pins() if pins is None else pins
     cache = cache or Cache()
     path = Path(spec).expanduser()

@@ -105,7 +105,7 @@ class Http:
             return pool
 
     def _new_pool(self, proxy: str | None, *, verify: bool) -> urllib3.PoolManager:
-        context = self._ssl_context(verify=verify)
+        context = ssl_context(self._config, verify=verify)
         if not verify:  # the user's pip configuration says so, and pip does not warn either
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         timeout = urllib3.Timeout(self._config.timeout_s or None)
@@ -134,26 +134,6 @@ class Http:
                 f"the proxy {redact(proxy)} cannot be used", expected="an http or https proxy"
             ) from err
 
-    def _ssl_context(self, *, verify: bool) -> ssl.SSLContext:
-        """Return a context with the certificates pip's configuration names; else the system's."""
-        cert, client = self._config.cert, self._config.client_cert
-        try:
-            folder = cert if cert and Path(cert).is_dir() else None
-            context = ssl.create_default_context(cafile=None if folder else cert, capath=folder)
-            if not cert:  # a slim system has none of its own; pip falls back on the same
-                context.load_verify_locations(certifi.where())
-            if client:
-                context.load_cert_chain(client)
-        except (OSError, ssl.SSLError) as err:
-            raise PatchkitError(
-                f"a certificate that pip's configuration names cannot be read: {err}",
-                place=", ".join(path for path in (cert, client) if path),
-            ) from err
-        if not verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context
-
     def _authorization(self, url: str) -> dict[str, str]:
         """Return the header for a URL: its own credentials, its index's, or netrc's."""
         parts = urlsplit(url)
@@ -172,6 +152,27 @@ class Http:
                 hint="check the network and pip's configuration (index, proxy, certificates); "
                 "releases that are in the cache need neither",
             ) from None  # urllib3's own text may hold the URL with its credentials
+
+
+def ssl_context(config: PipConfig, *, verify: bool) -> ssl.SSLContext:
+    """Return a context with the certificates pip's configuration names; else the system's."""
+    cert, client = config.cert, config.client_cert
+    try:
+        folder = cert if cert and Path(cert).is_dir() else None
+        context = ssl.create_default_context(cafile=None if folder else cert, capath=folder)
+        if not cert:  # a slim system has none of its own; pip falls back on the same
+            context.load_verify_locations(certifi.where())
+        if client:
+            context.load_cert_chain(client)
+    except (OSError, ssl.SSLError) as err:
+        raise PatchkitError(
+            f"a certificate that pip's configuration names cannot be read: {err}",
+            place=", ".join(path for path in (cert, client) if path),
+        ) from err
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _reason(err: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 from referencing import Registry, Resource
+
+from patchkit.tree import SourceTree
 
 FOLDER = Path(__file__).parents[2] / "docs" / "schema"
 
@@ -44,3 +47,13 @@ def _strict(schema: Any) -> Any:
         return schema
     schema = {key: _strict(value) for key, value in schema.items()}
     return {**schema, "additionalProperties": False} if "properties" in schema else schema
+
+
+@pytest.fixture
+def trees(monkeypatch: pytest.MonkeyPatch) -> dict[str, SourceTree]:
+    """Return the trees that the commands open by name; a test puts in what it needs."""
+    found: dict[str, SourceTree] = {}
+    for command in ("rebase", "port", "check"):
+        module = importlib.import_module(f"patchkit.cli.{command}")
+        monkeypatch.setattr(module, "tree_opener", lambda *_: found.__getitem__)
+    return found

@@ -392,6 +392,23 @@ def test_promotion_must_make_a_token_cheaper(release, large, small, promoted) ->
         assert shape(after["large.0"]) == (64, promoted[1])
 
 
+def test_promotion_that_costs_a_token_the_same_is_not_done(release) -> None:
+    # 3 + 3 parts for the two layers padded, 4 + 2 with the second at twice its block.
+    specs = {"large": full(16, 3, 520), "small": full(16, 2, 520)}
+    after = unified(release.patched, specs)
+    assert after == unified(release.pristine, specs)
+    assert shape(after["small"]) == (16, 24_960)
+
+
+def test_state_layers_are_no_part_of_what_a_token_costs(release) -> None:
+    # 5 + 5 parts padded, 6 + 3 promoted; three state layers of 5, then 6, would tip the scale.
+    state = mamba(41_600, block=16)
+    specs = {"large": full(16, 5, 520), "small": window(16, 3, 520), "1": state, "2": state}
+    after = unified(release.patched, specs | {"3": state})
+    assert shape(after["small"]) == (32, 49_920)
+    assert shape(after["3"]) == (16, 49_920)
+
+
 def random_specs(rng: random.Random) -> dict[str, KVCacheSpec]:
     primary = 16 * rng.randint(1, 140)
     large = full(primary, rng.choice([1, 2, 4, 8]), rng.choice([264, 512, 520, 1024, 1032]))

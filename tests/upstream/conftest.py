@@ -8,7 +8,6 @@ import json
 import random
 import tarfile
 import threading
-import time
 import zipfile
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -105,7 +104,7 @@ class Faults:
     cut_after: int | None = None  # bytes of a body after which the connection is closed ...
     cut_times: int = 1  # ... so many times
     flip_at: int | None = None  # offset in a file of the byte that comes out wrong
-    delay_s: float = 0.0  # before each chunk of a body
+    hold_at: int | None = None  # bytes of files after which the server waits for `go`
     user: str | None = None  # "name:password" that is asked for
     hashes: bool = True
     sizes: bool = True
@@ -125,6 +124,7 @@ class FakeIndex(ThreadingHTTPServer):
         self.log: list[tuple[str, str, str | None, int]] = []
         self.authorizations: list[str | None] = []
         self.served_bytes = 0
+        self.held, self.go = threading.Event(), threading.Event()
 
     @property
     def url(self) -> str:
@@ -244,11 +244,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         for at in range(0, len(body), 1 << 16):
-            if is_file and faults.delay_s:
-                time.sleep(faults.delay_s)
             chunk = body[at : at + (1 << 16)]
+            if is_file:
+                self._hold(faults.hold_at)
+                self.server.served_bytes += len(chunk)
             self.wfile.write(chunk)
-            self.server.served_bytes += len(chunk) if is_file else 0
+
+    def _hold(self, hold_at: int | None) -> None:
+        """Wait, once so many bytes of files were served, until the test says go."""
+        if hold_at is not None and self.server.served_bytes >= hold_at:
+            self.server.held.set()
+            self.server.go.wait(60)
 
 
 @pytest.fixture(autouse=True)
@@ -267,6 +273,7 @@ def fake_index():
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
+        server.go.set()
         server.shutdown()
         thread.join()
 

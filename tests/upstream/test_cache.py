@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from patchkit.upstream import cache as cache_module
 pins = parse_pins(Path(sys.argv[1]).read_text())
 index = Index(PipConfig(index_url=sys.argv[2], timeout_s=20.0))
 {extra}
+print("opening", flush=True)
 tree = open_tree("v0.99.0", pins=pins, cache=Cache(Path(sys.argv[3])), index=index)
 digest = hashlib.sha256()
 for path in sorted(tree.files):
@@ -87,33 +87,27 @@ def assert_cache_is_well(fake_index, pins, cache):
     assert list(cache.root.rglob("*.part")) == []
 
 
-@pytest.mark.parametrize("served_bytes", [0, 1 << 18, 900_000])
-def test_kill_during_a_transfer_leaves_no_damage(fake_index, pins, cache, tmp_path, served_bytes):
-    fake_index.faults.delay_s = 0.05
+@pytest.mark.parametrize("hold_at", [0, 1 << 18, 900_000, 1 << 20])
+def test_kill_during_a_transfer_leaves_no_damage(fake_index, pins, cache, tmp_path, hold_at):
+    fake_index.faults.hold_at = hold_at
     with start(fake_index, pins, cache, tmp_path) as run:
-        deadline = time.monotonic() + 30
-        while not fake_index.ranges() or fake_index.served_bytes < served_bytes:
-            assert time.monotonic() < deadline
-            assert run.poll() is None
-            time.sleep(0.002)
+        assert fake_index.held.wait(60)
         run.send_signal(signal.SIGKILL)
         assert run.wait() == -signal.SIGKILL
+    fake_index.go.set()
     assert list(cache.root.rglob("*.tree")) == []
-    fake_index.faults.delay_s = 0.0
     assert_cache_is_well(fake_index, pins, cache)
 
 
 def test_kill_during_a_whole_transfer_leaves_no_damage(fake_index, pins, cache, tmp_path):
     fake_index.faults.ranges = "ignored"
-    fake_index.faults.delay_s = 0.01
+    fake_index.faults.hold_at = 4_000_000
     with start(fake_index, pins, cache, tmp_path) as run:
-        while fake_index.served_bytes < 2_000_000:
-            assert run.poll() is None
-            time.sleep(0.002)
+        assert fake_index.held.wait(60)
         run.send_signal(signal.SIGKILL)
         assert run.wait() == -signal.SIGKILL
+    fake_index.go.set()
     assert len(list(cache.root.rglob("*.part"))) == 1
-    fake_index.faults.delay_s = 0.0
     assert_cache_is_well(fake_index, pins, cache)
 
 
@@ -124,9 +118,23 @@ def test_kill_while_writing_leaves_no_damage(fake_index, pins, cache, tmp_path, 
     assert_cache_is_well(fake_index, pins, cache)
 
 
+def test_bytes_are_on_the_disk_before_they_get_their_name(fake_index, pins, cache, monkeypatch):
+    events = []
+    sync, rename = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (events.append("sync"), sync(file)))
+    monkeypatch.setattr(Path, "replace", lambda a, b: (events.append("rename"), rename(a, b)))
+    opened(fake_index, pins, cache)
+    assert events == ["sync", "rename", "sync"]
+
+
 def test_runs_at_once_fetch_once_and_agree(fake_index, pins, cache, tmp_path):
-    fake_index.faults.delay_s = 0.02
-    runs = [start(fake_index, pins, cache, tmp_path) for _ in range(3)]
+    fake_index.faults.hold_at = 1 << 18
+    first = start(fake_index, pins, cache, tmp_path)
+    assert fake_index.held.wait(60)
+    runs = [first, *(start(fake_index, pins, cache, tmp_path) for _ in range(2))]
+    for run in runs:
+        assert run.stdout.readline() == "opening\n"
+    fake_index.go.set()
     outputs = {run.communicate()[0].strip() for run in runs}
     assert [run.returncode for run in runs] == [0, 0, 0]
     tree = open_tree("v0.99.0", pins=pins, cache=cache, index=fake_index.index())

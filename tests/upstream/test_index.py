@@ -10,7 +10,7 @@ from patchkit.errors import PatchkitError
 from patchkit.upstream.index import Index, default_index_url
 from patchkit.upstream.pages import IndexFile, parse_page
 from patchkit.upstream.pipconfig import PipConfig
-from patchkit.upstream.transport import redact
+from patchkit.upstream.transport import redact, ssl_context
 
 SHA = "0123456789abcdef" * 4
 JSON = "application/vnd.pypi.simple.v1+json"
@@ -283,6 +283,12 @@ def test_certificate_of_pips_configuration_is_trusted_and_no_other(fake_index, p
     with pytest.raises(PatchkitError) as caught:
         fake_index.index(index_url=url, retries=0).locate(artifact)
     assert "no answer: SSLCertVerificationError" in str(caught.value)
+
+
+def test_certificate_that_is_named_is_trusted_alone(secure_index):
+    named = ssl_context(PipConfig(cert=str(secure_index)), verify=True)
+    assert [dict(*ca["subject"]) for ca in named.get_ca_certs()] == [{"commonName": "x"}]
+    assert len(ssl_context(PipConfig(), verify=True).get_ca_certs()) > 100
 
 
 def test_trusted_host_is_not_verified(fake_index, pins, secure_index):  # noqa: ARG001

@@ -55,7 +55,7 @@ def test_known_file_is_as_record_has_it(cold):
 def test_warm_open_is_quick(cold):
     _, _, cache = cold
     seconds = []
-    for _ in range(3):
+    for _ in range(5):
         start = time.perf_counter()
         tree = open_tree("v0.28.0", cache=cache)
         assert len(list(tree.files)) == 4810

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import subprocess
 
 import git
 import pytest
@@ -11,7 +10,7 @@ from patchkit.errors import PatchkitError
 from patchkit.pins import Pins, Release
 from patchkit.upstream import open_tree
 from patchkit.upstream.members import is_text, parse_version
-from patchkit.upstream.packed import Origin
+from patchkit.upstream.packed import Origin, PackedFiles
 
 CHECKOUT = {
     "pyproject.toml": b"[project]\n",
@@ -225,7 +224,9 @@ def test_neither_working_directory_nor_environment_choose_the_repository(
     repository, tmp_path, cache, monkeypatch
 ):
     other = tmp_path / "other"
-    git.Repo.init(other).close()
+    git.Repo.init(other, initial_branch="main").close()
+    with git.Repo(repository) as repo:
+        repo.git.checkout("--detach", "v0.28.0")
     monkeypatch.chdir(other)
     for name, value in {
         "GIT_DIR": str(other / ".git"),
@@ -234,9 +235,9 @@ def test_neither_working_directory_nor_environment_choose_the_repository(
         "GIT_OBJECT_DIRECTORY": str(other / ".git" / "objects"),
     }.items():
         monkeypatch.setenv(name, value)
-    tree = opened(f"git:{repository}@v0.28.0", cache)
+    tree = opened(f"git:{repository}", cache)
     assert dict(tree.files) == TEXTS
-    assert tree.files.search(b"block_size") == ["csrc/cache.cu", "vllm/config/cache.py"]
+    assert tree.files.search(b"block_size") == ["vllm/config/cache.py", "csrc/cache.cu"]
 
 
 def test_relative_repository_path_works(repository, cache, monkeypatch):
@@ -282,7 +283,7 @@ def test_missing_repository_is_an_error(cache, spec, hint):
 @pytest.mark.parametrize(
     ("word", "paths"),
     [
-        (b"block_size", ["csrc/cache.cu", "vllm/config/cache.py"]),
+        (b"block_size", ["vllm/config/cache.py", "csrc/cache.cu"]),
         (b"-e", []),
         (b"16\r\n", ["vllm/config/cache.py"]),
         (b"PNG", []),
@@ -293,11 +294,20 @@ def test_search_of_a_commit_takes_the_word_as_it_is(repository, cache, word, pat
     assert opened(f"git:{repository}@v0.28.0", cache).files.search(word) == paths
 
 
-def test_search_is_not_swayed_by_the_users_git_configuration(repository, cache):
-    subprocess.run(["git", "-C", repository, "config", "grep.patternType", "perl"], check=True)
-    subprocess.run(["git", "-C", repository, "config", "color.ui", "always"], check=True)
-    found = opened(f"git:{repository}@v0.28.0", cache).files.search(b"block_size")
-    assert found == ["csrc/cache.cu", "vllm/config/cache.py"]
+def test_searched_commit_is_kept_in_the_cache_and_the_same_tree(repository, cache):
+    calls = []
+    spec = f"git:{repository}@v0.28.0"
+    first = open_tree(spec, cache=cache, progress=lambda *call: calls.append(call))
+    assert calls == []
+    first.files.search(b"")
+    total = sum(map(len, TEXTS.values()))
+    assert calls[-1] == (f"reading {spec}", total, total)
+    second = opened(spec, cache)
+    assert dict(second.files) == dict(first.files) == TEXTS
+    assert isinstance(second.files, PackedFiles)
+    assert second.files.left_out == first.files.left_out == {"docs/logo.png"}
+    assert (second.modes, second.version, second.name) == (first.modes, first.version, first.name)
+    assert opened(f"git:{repository}@v0.29.0", cache).version == "0.29.0"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,200 @@
+"""Whether and where a module defines a name: function, class, attribute or module name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+CALLABLE = frozenset({"function", "class"})
+_STORE = re.compile(rb"\s*(?:[:,)\]]|[-+*/|&@%^<>]*=(?!=)|in\b|as\b)")
+_COMMA_ENDS_LINE = re.compile(rb"[^\n#]*,[ \t]*(?:#[^\n]*)?\r?\n")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_READING = frozenset({"getattr", "hasattr", "attrgetter"})
+_NAMING = frozenset({"namedtuple", "Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"})
+# Decorators that leave a signature as it is.
+_TRANSPARENT = frozenset(
+    (
+        "abstractmethod", "cache", "classmethod", "contextmanager", "dataclass", "deprecated",
+        "final", "inference_mode", "lru_cache", "no_grad", "override", "staticmethod", "wraps",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What can be passed by keyword; a class without `__init__` takes its fields and its bases'."""
+
+    keywords: frozenset[str]
+    any_keyword: bool  # `**kwargs`
+    decorators: frozenset[str]  # those that may change a signature
+    bases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One place that defines a name.
+
+    `kind` is "function", "class", "field" (assigned or annotated in a class body), "module" (bound
+    at module level), "self" (`self.NAME = ...`), "store" (`other.NAME = ...`), or "text" (a string
+    that is the name: `setattr` or a table of names may define it).
+    """
+
+    kind: str
+    line: int
+    signature: Signature | None = None
+
+
+@lru_cache(maxsize=4096)
+def definitions_of(source: bytes, name: str) -> tuple[Definition, ...]:
+    """Return where a module defines a name; nothing where the bytes are not Python."""
+    lines = sorted({source.count(b"\n", 0, at) + 1 for at in _places(source, name)})
+    tree = _parsed(source) if lines else None
+    if tree is None:
+        return ()
+    found: list[Definition] = []
+    stack: list[tuple[ast.AST, str]] = [(tree, "module")]
+    while stack:
+        node, place = stack.pop()
+        if not _spans(node, lines):
+            continue
+        found.extend(_defined_by(node, place, name))
+        if isinstance(node, (*_FUNCTIONS, ast.Lambda)):
+            place = "function"
+        elif isinstance(node, ast.ClassDef):
+            place = "class"
+        stack.extend((child, place) for child in ast.iter_child_nodes(node))
+    return tuple(sorted(found, key=lambda d: (d.line, d.kind)))
+
+
+@lru_cache(maxsize=24)
+def _parsed(source: bytes) -> ast.AST | None:
+    # Not the shared parse: most of these files are looked at once.
+    try:
+        return compile(source, "<module>", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _spans(node: ast.AST, lines: list[int]) -> bool:
+    """Whether a node covers one of the lines; nodes without a position may."""
+    first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+    if first is None or last is None:
+        return True
+    return bisect_right(lines, last) > bisect_left(lines, first)
+
+
+def is_read(source: bytes, name: str) -> bool:
+    """Return whether some text looks like a read of an attribute of that name."""
+    return any(
+        source[max(match.start() - 1, 0) : match.start()] == b"."
+        and not _STORE.match(source, match.end())
+        for match in _pattern(name).finditer(source)
+    )
+
+
+def may_define(source: bytes, name: str, kinds: frozenset[str]) -> bool:
+    """Return whether some text looks like such a definition (no parse; errs to yes)."""
+    word = name.encode()
+    if kinds <= CALLABLE:
+        return b"def " + word in source or b"class " + word in source
+    return next(_places(source, name), None) is not None
+
+
+def _places(source: bytes, name: str) -> Iterator[int]:
+    """Yield the offsets at which the name may be bound."""
+    for match in _pattern(name).finditer(source):
+        if _may_bind(source, *match.span()):
+            yield match.start()
+
+
+def _may_bind(source: bytes, start: int, end: int) -> bool:
+    """Whether the word in a span is more than a read of an attribute or a keyword argument."""
+    before = source[max(start - 1, 0) : start]
+    if before == b".":
+        return _STORE.match(source, end) is not None
+    if before.isalnum() or before == b"_":
+        return False
+    if source[end : end + 1] != b"=" or source[end : end + 2] == b"==":
+        return True
+    # `f(NAME=x)`, or `NAME=x,` on a line of its own: an assignment has its spaces, or no comma
+    line = source[source.rfind(b"\n", 0, start) + 1 : start]
+    return not line.strip() and not _COMMA_ENDS_LINE.match(source, end)
+
+
+@lru_cache(maxsize=1024)
+def _pattern(name: str) -> re.Pattern[bytes]:
+    # The word first: a lookbehind in front of it makes the search ten times slower.
+    return re.compile(re.escape(name.encode()) + rb"(?!\w)")
+
+
+def _defined_by(node: ast.AST, place: str, name: str) -> Iterator[Definition]:
+    if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        if node.name == name:
+            kind = "class" if isinstance(node, ast.ClassDef) else "function"
+            yield Definition(kind, node.lineno, _signature(node))
+            if place == "module":
+                yield Definition("module", node.lineno)
+    elif isinstance(node, ast.Attribute):
+        if node.attr == name and isinstance(node.ctx, ast.Store):
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            yield Definition("self" if own else "store", node.end_lineno or node.lineno)
+    elif isinstance(node, ast.Name):
+        if node.id == name and isinstance(node.ctx, ast.Store) and place != "function":
+            yield Definition("field" if place == "class" else "module", node.lineno)
+    elif isinstance(node, ast.alias):
+        if place == "module" and (node.asname or node.name.partition(".")[0]) == name:
+            yield Definition("module", node.lineno)
+    else:
+        for text in _texts(_string_parts(node)):
+            if text.value == name or (_is_naming(node) and name in _split(text)):
+                yield Definition("text", text.lineno)
+
+
+def _string_parts(node: ast.AST) -> Iterable[ast.AST | None]:
+    """Return where a string may stand that makes a name: arguments, keys, elements."""
+    if isinstance(node, ast.Call):
+        return () if last_name(node.func) in _READING else node.args
+    if isinstance(node, ast.Dict):
+        return node.keys
+    return node.elts if isinstance(node, (ast.List, ast.Tuple, ast.Set)) else ()
+
+
+def _is_naming(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in _NAMING
+
+
+def _split(text: ast.Constant) -> list[str]:
+    return str(text.value).replace(",", " ").split()  # namedtuple("T", "a b")
+
+
+def _texts(parts: Iterable[ast.AST | None]) -> Iterator[ast.Constant]:
+    for part in parts:
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part
+
+
+def last_name(node: ast.AST) -> str:
+    """Return the last part of a dotted name, through calls and subscripts; else nothing."""
+    while isinstance(node, (ast.Call, ast.Subscript)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Signature:
+    decorators = frozenset(last_name(d) for d in node.decorator_list) - _TRANSPARENT
+    if not isinstance(node, ast.ClassDef):
+        keywords = frozenset(a.arg for a in (*node.args.args, *node.args.kwonlyargs))
+        return Signature(keywords, node.args.kwarg is not None, decorators)
+    for statement in node.body:
+        if isinstance(statement, _FUNCTIONS) and statement.name in ("__init__", "__new__"):
+            return _signature(statement)
+    fields = frozenset(
+        s.target.id
+        for s in node.body
+        if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)
+    )
+    return Signature(fields, False, decorators, tuple(last_name(base) for base in node.bases))

@@ -1,0 +1,1 @@
+"""Refactorings that mean the same on target and truth, one noun a module."""

@@ -1,0 +1,495 @@
+"""Rebase on small trees that stand for releases; the engine is the real one."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchkit.cli import run
+from patchkit.diff import diff_files, format_files
+from patchkit.tree import SourceTree
+
+Check = Callable[[dict[str, Any]], None]
+Trees = dict[str, SourceTree]
+Out = pytest.CaptureFixture[str]
+
+HEADER = b"""\
+Description: Add one to every page
+Reason: pages are one short
+Origin: written here
+Forwarded: no
+Exit-Condition: pages are no longer short
+Applies-To: >=0.28,<0.40
+
+"""
+PAGES = "vllm/pages.py"
+OTHER = "vllm/other.py"
+BASE = {
+    PAGES: b'''\
+import math
+
+
+def size(blocks):
+    """Return the size."""
+    total = blocks * 16
+    return total
+
+
+def count(size):
+    return math.ceil(size / 16)
+''',
+    OTHER: b"def limit():\n    return 3\n",
+}
+AUTHORED = {
+    PAGES: BASE[PAGES].replace(b"    total = blocks * 16\n", b"    total = blocks * 16 + 1\n")
+}
+# lines above move
+SHIFTED = {**BASE, PAGES: b"import sys\n" + BASE[PAGES] + b"\n\nprint(sys)\n"}
+# what the hunk replaces has gone
+CHANGED = {**BASE, PAGES: BASE[PAGES].replace(b"blocks * 16", b"blocks << 4")}
+EDITED = CHANGED[PAGES].replace(b"blocks << 4", b"(blocks << 4) + 1")
+
+
+def tree(version: str, files: dict[str, bytes]) -> SourceTree:
+    return SourceTree(files, name=f"v{version}", version=version)
+
+
+def patch(before: dict[str, bytes], after: dict[str, bytes]) -> bytes:
+    old = {path: before[path] for path in after if path in before}
+    return HEADER + format_files(diff_files(old, after))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
+    return {n: p.read_bytes() for n, p in found.items() if not n.startswith(".patchkit/")}
+
+
+def write(folder: Path, name: str, data: bytes) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+@pytest.fixture
+def store(folder: Path, trees: Trees) -> Path:
+    """Return a repository with one patch on 0.28.0; 0.29.0 is shifted, 0.30.0 conflicts."""
+    trees["v0.28.0"] = tree("0.28.0", BASE)
+    trees["v0.29.0"] = tree("0.29.0", SHIFTED)
+    trees["v0.30.0"] = tree("0.30.0", CHANGED)
+    write(folder, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches"]\n')
+    write(folder, "patches/v0.28.0/series", b"# one\npages.patch\n")
+    write(folder, "patches/v0.28.0/pages.patch", patch(BASE, AUTHORED))
+    return folder
+
+
+def report(capsys: Out, check: Check) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    check(document)
+    return document
+
+
+def test_a_series_that_lands_is_stored_under_the_release(
+    store: Path, capsys: Out, check: Check
+) -> None:
+    assert run(["rebase", "v0.29.0", "--json"]) == 0
+    document = report(capsys, check)
+    assert document["ok"] is True
+    assert document["series"] == [
+        {
+            "folder": "patches",
+            "base": "0.28.0",
+            "patches": ["pages.patch"],
+            "unshipped": [],
+            "overlay_clashes": [],
+            "stored": {"path": "patches/v0.29.0", "state": "written", "differences": []},
+        }
+    ]
+    assert [(o["series"], o["patch"], o["hunk"], o["status"]) for o in document["outcomes"]] == [
+        ("patches", "pages.patch", 1, "placed")
+    ]
+    stored = files(store / "patches/v0.29.0")
+    assert sorted(stored) == ["pages.anchors.toml", "pages.patch", "series"]
+    assert stored["series"] == b"# one\npages.patch\n"
+    after = {PAGES: SHIFTED[PAGES].replace(b"* 16\n", b"* 16 + 1\n")}
+    assert stored["pages.patch"] == patch(SHIFTED, after)
+    assert not (store / ".patchkit/rebase").exists()
+
+
+@pytest.mark.usefixtures("store")
+def test_people_see_a_line_a_hunk_and_what_was_stored(capsys: Out) -> None:
+    assert run(["rebase", "v0.29.0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("pages.patch:1: placed (offset) vllm/pages.py:7 size: ")
+    assert lines[1:] == [
+        "1 hunk: 1 placed",
+        "patches: 0.28.0 -> 0.29.0: written to patches/v0.29.0",
+    ]
+
+
+def test_what_is_stored_already_is_compared_and_left(
+    store: Path, capsys: Out, check: Check
+) -> None:
+    run(["rebase", "v0.29.0"])
+    before = files(store)
+    capsys.readouterr()
+    assert run(["rebase", "v0.29.0", "--json"]) == 0
+    assert report(capsys, check)["series"][0]["stored"]["state"] == "unchanged"
+    assert files(store) == before
+
+
+def test_another_content_there_is_a_finding_and_update_replaces_it(
+    store: Path, capsys: Out, check: Check
+) -> None:
+    run(["rebase", "v0.29.0"])
+    good = files(store)
+    name = "patches/v0.29.0/pages.patch"
+    write(store, name, good[name].replace(b"one short", b"too short").replace(b"+ 1\n", b"+ 2\n"))
+    write(store, "patches/v0.29.0/README", b"kept")
+    other = files(store)
+    capsys.readouterr()
+    assert run(["rebase", "v0.29.0", "--json"]) == 3
+    document = report(capsys, check)
+    assert document["ok"] is False
+    assert document["series"][0]["stored"] == {
+        "path": "patches/v0.29.0",
+        "state": "differs",
+        "differences": ["pages.patch: differs in header, vllm/pages.py"],
+    }
+    assert files(store) == other
+    assert run(["rebase", "v0.29.0", "--update"]) == 0
+    assert files(store) == {**good, "patches/v0.29.0/README": b"kept"}
+
+
+@pytest.mark.usefixtures("store")
+def test_the_base_is_the_nearest_lower_other_release_unless_named(
+    trees: Trees, capsys: Out, check: Check
+) -> None:
+    run(["rebase", "v0.29.0"])
+    trees["v0.31.0"] = tree("0.31.0", SHIFTED)
+    capsys.readouterr()
+    run(["rebase", "v0.31.0", "--json"])
+    assert report(capsys, check)["series"][0]["base"] == "0.29.0"
+    run(["rebase", "v0.31.0", "--from", "0.28", "--json"])
+    assert report(capsys, check)["series"][0]["base"] == "0.28.0"
+
+
+@pytest.mark.usefixtures("store")
+def test_no_lower_release_is_refused_with_what_there_is(trees: Trees, capsys: Out) -> None:
+    trees["v0.27.1"] = tree("0.27.1", BASE)
+    assert run(["rebase", "v0.27.1"]) == 1
+    assert capsys.readouterr().err == (
+        "error: patches: holds no release below v0.27.1\n"
+        "hint: name one with --from; stored are v0.28.0\n"
+    )
+    assert run(["rebase", "v0.27.1", "--from", "v0.26.0"]) == 1
+    assert capsys.readouterr().err.startswith("error: patches: holds no v0.26.0 to move from\n")
+
+
+def test_an_empty_store_is_refused(folder: Path, trees: Trees, capsys: Out) -> None:
+    trees["v0.29.0"] = tree("0.29.0", BASE)
+    assert run(["rebase", "v0.29.0"]) == 1
+    assert capsys.readouterr().err.startswith(
+        "error: patches: no series is stored that could be moved from another release\nhint: "
+    )
+    assert list(folder.iterdir()) == [folder / ".patchkit"]
+
+
+def test_a_conflict_lays_out_the_file_and_stores_nothing(
+    store: Path, capsys: Out, check: Check
+) -> None:
+    before = files(store)
+    assert run(["rebase", "v0.30.0", "--json"]) == 3
+    document = report(capsys, check)
+    assert document["series"][0]["stored"]["state"] == "withheld"
+    assert document["state"] == {
+        "folder": ".patchkit/rebase",
+        "series": "patches",
+        "patch": "pages.patch",
+        "note": ".patchkit/rebase/pages.patch.conflict.md",
+        "files": [{"edit": f".patchkit/rebase/files/{PAGES}", "path": PAGES, "hunks": [1]}],
+    }
+    assert files(store) == before
+    laid_out = files(store / ".patchkit/rebase")
+    assert sorted(laid_out) == [f"files/{PAGES}", "pages.patch.conflict.md", "state.json"]
+    assert laid_out[f"files/{PAGES}"] == CHANGED[PAGES]
+    note = laid_out["pages.patch.conflict.md"].decode()
+    assert note.startswith("# pages.patch: 1 open hunk, from 0.28.0 to 0.30.0\n\n## Hunk 1: ")
+    assert "+    total = blocks * 16 + 1\n" in note
+    assert "In the base, vllm/pages.py:4, `size`:\n\n```python\ndef size(blocks):\n" in note
+    assert "    total = blocks << 4\n" in note
+
+
+@pytest.mark.usefixtures("store")
+def test_people_are_told_how_to_go_on(capsys: Out) -> None:
+    run(["rebase", "v0.30.0"])
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "patches: 0.28.0 -> 0.30.0: not stored",
+        "stopped at patches/pages.patch; .patchkit/rebase/pages.patch.conflict.md says why",
+        "  edit .patchkit/rebase/files/vllm/pages.py",
+        'then: patchkit rebase --continue --reason "..."',
+        "or:   patchkit rebase --skip --yes   or   patchkit rebase --abort",
+    ]
+
+
+@pytest.mark.usefixtures("store")
+def test_a_second_rebase_is_refused_while_one_has_stopped(capsys: Out) -> None:
+    run(["rebase", "v0.30.0"])
+    capsys.readouterr()
+    assert run(["rebase", "v0.29.0"]) == 1
+    assert capsys.readouterr().err == (
+        "error: .patchkit/rebase: a rebase onto v0.30.0 has stopped at patches/pages.patch\n"
+        "hint: finish it with `patchkit rebase --continue`, leave the patch out with `--skip`, "
+        "or drop it with `--abort`\n"
+    )
+
+
+def test_an_edit_becomes_an_adaptation_and_finishes_the_rebase(
+    store: Path, capsys: Out, check: Check
+) -> None:
+    run(["rebase", "v0.30.0"])
+    write(store, f".patchkit/rebase/files/{PAGES}", EDITED)
+    capsys.readouterr()
+    assert run(["rebase", "--continue", "--reason", "shifts now", "--json"]) == 0
+    document = report(capsys, check)
+    assert document["series"][0]["stored"]["state"] == "written"
+    assert document["outcomes"][0]["method"] == "adaptation"
+    assert document["outcomes"][0]["evidence"][0]["text"] == "stored for 0.30.0: shifts now"
+    assert not (store / ".patchkit/rebase").exists()
+    stored = files(store)
+    assert stored["patches/v0.30.0/pages.patch"] == patch(CHANGED, {PAGES: EDITED})
+    anchors = stored["patches/v0.28.0/pages.anchors.toml"].decode()
+    assert '[[override.adaptation]]\nrelease = "0.30.0"\npath = "vllm/pages.py"\n' in anchors
+    assert 'reason = "shifts now"\n' in anchors
+
+
+def test_a_stored_adaptation_is_used_until_its_ground_changes(
+    store: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    run(["rebase", "v0.30.0"])
+    write(store, f".patchkit/rebase/files/{PAGES}", EDITED)
+    run(["rebase", "--continue", "--reason", "shifts now"])
+    for path in (store / "patches/v0.30.0").iterdir():
+        path.unlink()
+    capsys.readouterr()
+    assert run(["rebase", "v0.30.0", "--json"]) == 0
+    assert report(capsys, check)["outcomes"][0]["method"] == "adaptation"
+    again = {**CHANGED, PAGES: CHANGED[PAGES].replace(b"<< 4\n", b"<< 4\n    print(total)\n")}
+    trees["v0.30.0"] = tree("0.30.0", again)
+    assert run(["rebase", "v0.30.0", "--json"]) == 3
+    assert report(capsys, check)["outcomes"][0]["status"] == "conflicted"
+
+
+def test_an_unedited_file_is_refused_by_name(store: Path, capsys: Out) -> None:
+    run(["rebase", "v0.30.0"])
+    capsys.readouterr()
+    assert run(["rebase", "--continue", "--reason", "x"]) == 1
+    assert capsys.readouterr().err == (
+        "error: patches/pages.patch: not settled yet: "
+        "hunk 1, in .patchkit/rebase/files/vllm/pages.py\n"
+        "hint: edit each file, or leave the patch out with `patchkit rebase --skip --yes`\n"
+    )
+    assert (store / ".patchkit/rebase/state.json").exists()
+
+
+def test_an_edit_without_a_reason_is_refused_and_kept(store: Path, capsys: Out) -> None:
+    run(["rebase", "v0.30.0"])
+    write(store, f".patchkit/rebase/files/{PAGES}", EDITED)
+    capsys.readouterr()
+    assert run(["rebase", "--continue"]) == 1
+    assert capsys.readouterr().err == (
+        "error: patches/pages.patch: the edit needs a reason, which is stored with it\n"
+        'hint: give --reason "why the patch has to be different there"\n'
+    )
+    assert (store / f".patchkit/rebase/files/{PAGES}").read_bytes() == EDITED
+
+
+def test_a_file_that_nobody_asked_for_is_refused(store: Path, capsys: Out) -> None:
+    run(["rebase", "v0.30.0"])
+    write(store, f".patchkit/rebase/files/{PAGES}", EDITED)
+    write(store, f".patchkit/rebase/files/{OTHER}", b"")
+    capsys.readouterr()
+    assert run(["rebase", "--continue", "--reason", "x"]) == 1
+    assert capsys.readouterr().err == (
+        "error: .patchkit/rebase/files: vllm/other.py is not among the files to edit, "
+        "expected vllm/pages.py\n"
+    )
+
+
+def test_a_changed_series_is_refused_on_continue(store: Path, capsys: Out) -> None:
+    run(["rebase", "v0.30.0"])
+    write(store, f".patchkit/rebase/files/{PAGES}", EDITED)
+    write(store, "patches/v0.28.0/series", b"pages.patch\n")
+    capsys.readouterr()
+    assert run(["rebase", "--continue", "--reason", "x"]) == 1
+    assert capsys.readouterr().err.startswith(
+        "error: patches/v0.28.0: the stored series was changed since the rebase stopped\n"
+    )
+
+
+def test_abort_leaves_everything_as_it_was(store: Path, capsys: Out, check: Check) -> None:
+    before = files(store)
+    run(["rebase", "v0.30.0"])
+    capsys.readouterr()
+    assert run(["rebase", "--abort", "--json"]) == 0
+    assert report(capsys, check)["aborted"] == ".patchkit/rebase"
+    assert files(store) == before
+    assert not (store / ".patchkit/rebase").exists()
+    assert run(["rebase", "--abort"]) == 1
+    assert capsys.readouterr().err.startswith(
+        "error: .patchkit/rebase: no rebase has stopped here\n"
+    )
+
+
+@pytest.mark.parametrize("step", [["--continue", "--reason", "x"], ["--skip", "--yes"]])
+@pytest.mark.usefixtures("store")
+def test_there_is_nothing_to_go_on_with(step: list[str], capsys: Out) -> None:
+    assert run(["rebase", *step]) == 1
+    assert capsys.readouterr().err == (
+        "error: .patchkit/rebase: no rebase has stopped here\n"
+        "hint: start one with `patchkit rebase VERSION`\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([], "nothing is given, expected a version, or --target, --continue, --skip or --abort"),
+        (
+            ["v0.29.0", "--abort"],
+            "more than one thing is asked for, "
+            "expected a version, or --target, --continue, --skip or --abort",
+        ),
+        (["--abort", "--from", "v1"], "--from is for the start of a rebase, which it remembers"),
+        (["--skip"], "--skip leaves a part of the series out of the result"),
+        (["v0.29.0", "--yes"], "--hunk and --yes are for --skip"),
+        (["v0.29.0", "--reason", "x"], "--reason is for --continue"),
+    ],
+)
+@pytest.mark.usefixtures("store")
+def test_what_does_not_go_together_is_usage(args: list[str], message: str, capsys: Out) -> None:
+    assert run(["rebase", *args]) == 2
+    assert capsys.readouterr().err.splitlines()[0] == f"error: patchkit rebase: {message}"
+
+
+# Two patches, of which the first conflicts on 0.30.0 and the second stands on the first.
+TWICE = {PAGES: AUTHORED[PAGES].replace(b"* 16 + 1\n", b"* 16 + 1\n    total += limit()\n")}
+
+
+@pytest.fixture
+def two(store: Path) -> Path:
+    write(store, "patches/v0.28.0/series", b"pages.patch\nother.patch\nlimit.patch\n")
+    other = {OTHER: BASE[OTHER].replace(b"3", b"4")}
+    write(store, "patches/v0.28.0/other.patch", patch(BASE, other))
+    limit = {PAGES: AUTHORED[PAGES].replace(b"size / 16", b"size / 32")}
+    write(store, "patches/v0.28.0/limit.patch", patch(AUTHORED, limit))
+    return store
+
+
+def test_a_skipped_patch_is_left_out_and_the_others_are_stored(
+    two: Path, capsys: Out, check: Check
+) -> None:
+    assert run(["rebase", "v0.30.0"]) == 3
+    capsys.readouterr()
+    assert run(["rebase", "--skip", "--yes", "--json"]) == 0
+    document = report(capsys, check)
+    assert document["left_out"] == [
+        {"series": "patches", "patch": "pages.patch", "hunks": None, "why": "skipped"}
+    ]
+    stored = files(two / "patches/v0.30.0")
+    assert stored["series"] == b"other.patch\nlimit.patch\n"
+    after = {PAGES: CHANGED[PAGES].replace(b"size / 16", b"size / 32")}
+    assert stored["limit.patch"] == patch(CHANGED, after)
+
+
+def test_an_edited_first_patch_carries_the_later_ones(two: Path) -> None:
+    run(["rebase", "v0.30.0"])
+    write(two, f".patchkit/rebase/files/{PAGES}", EDITED)
+    assert run(["rebase", "--continue", "--reason", "shifts now"]) == 0
+    stored = files(two / "patches/v0.30.0")
+    assert stored["series"] == b"pages.patch\nother.patch\nlimit.patch\n"
+    after = {PAGES: EDITED.replace(b"size / 16", b"size / 32")}
+    assert stored["limit.patch"] == patch({PAGES: EDITED}, after)
+
+
+def test_patches_are_settled_one_after_the_other(two: Path, trees: Trees, capsys: Out) -> None:
+    files_30 = {**CHANGED, PAGES: CHANGED[PAGES].replace(b"size / 16", b"size >> 4")}
+    trees["v0.30.0"] = tree("0.30.0", files_30)
+    assert run(["rebase", "v0.30.0"]) == 3
+    first = files_30[PAGES].replace(b"blocks << 4", b"(blocks << 4) + 1")
+    write(two, f".patchkit/rebase/files/{PAGES}", first)
+    capsys.readouterr()
+    assert run(["rebase", "--continue", "--reason", "one"]) == 3
+    assert "stopped at patches/limit.patch; " in capsys.readouterr().out
+    copy = two / f".patchkit/rebase/files/{PAGES}"
+    assert copy.read_bytes() == first
+    second = first.replace(b"size >> 4", b"size >> 5")
+    copy.write_bytes(second)
+    assert not (two / "patches/v0.28.0/pages.anchors.toml").exists()
+    assert run(["rebase", "--continue", "--reason", "two"]) == 0
+    stored = files(two)
+    assert b'reason = "one"\n' in stored["patches/v0.28.0/pages.anchors.toml"]
+    assert b'reason = "two"\n' in stored["patches/v0.28.0/limit.anchors.toml"]
+    assert stored["patches/v0.30.0/limit.patch"] == patch({PAGES: first}, {PAGES: second})
+
+
+def test_a_tree_is_tried_without_storing_anything(
+    store: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    trees["../vllm"] = tree("0.29.1.dev3", SHIFTED)
+    before = files(store)
+    assert run(["rebase", "--target", "../vllm", "--json"]) == 0
+    document = report(capsys, check)
+    assert document["ok"] is True
+    assert document["series"][0]["stored"] == {"path": None, "state": "withheld", "differences": []}
+    assert files(store) == before
+    trees["../vllm"] = tree("0.30.1.dev3", CHANGED)
+    assert run(["rebase", "--target", "../vllm", "--json"]) == 3
+    assert report(capsys, check)["state"] is None
+    assert files(store) == before
+
+
+def test_a_moved_tree_is_stored_where_it_is_asked_for(store: Path, trees: Trees) -> None:
+    trees["../vllm"] = tree("0.29.1.dev3", SHIFTED)
+    assert run(["rebase", "--target", "../vllm", "--output", "moved"]) == 0
+    assert sorted(files(store / "moved")) == ["pages.anchors.toml", "pages.patch", "series"]
+    write(store, "full/notes.txt", b"mine")
+    assert run(["rebase", "--target", "../vllm", "--output", "full"]) == 1
+    assert files(store / "full") == {"notes.txt": b"mine"}
+
+
+def test_series_compose_in_their_order(store: Path, capsys: Out, check: Check) -> None:
+    write(store, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches", "port"]\n')
+    limit = {PAGES: AUTHORED[PAGES].replace(b"* 16 + 1\n", b"* 16 + 2\n")}
+    write(store, "port/v0.28.0/series", b"more.patch\n")
+    write(store, "port/v0.28.0/more.patch", patch(AUTHORED, limit))
+    assert run(["rebase", "v0.29.0", "--json"]) == 0
+    document = report(capsys, check)
+    assert [s["stored"]["path"] for s in document["series"]] == ["patches/v0.29.0", "port/v0.29.0"]
+    first = {PAGES: SHIFTED[PAGES].replace(b"* 16\n", b"* 16 + 1\n")}
+    second = {PAGES: SHIFTED[PAGES].replace(b"* 16\n", b"* 16 + 2\n")}
+    assert files(store)["port/v0.29.0/more.patch"] == patch(first, second)
+
+
+def test_a_patch_that_is_upstream_already_is_left_out(
+    two: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    trees["v0.31.0"] = tree("0.31.0", {**BASE, OTHER: BASE[OTHER].replace(b"3", b"4")})
+    assert run(["rebase", "v0.31.0", "--json"]) == 0
+    document = report(capsys, check)
+    assert document["left_out"] == [
+        {"series": "patches", "patch": "other.patch", "hunks": None, "why": "already upstream"}
+    ]
+    assert files(two / "patches/v0.31.0")["series"] == b"pages.patch\nlimit.patch\n"
+
+
+def test_a_release_that_is_the_same_as_another_serves_as_base_and_is_compared(
+    store: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    trees["v0.28.1"] = tree("0.28.1", BASE)
+    write(store, "patches/v0.28.1/same-as.toml", b'same-as = "v0.28.0"\n')
+    assert run(["rebase", "v0.28.1", "--json"]) == 0
+    assert report(capsys, check)["series"][0]["stored"]["state"] == "unchanged"
+    assert run(["rebase", "v0.29.0", "--json"]) == 0
+    assert report(capsys, check)["series"][0]["base"] == "0.28.1"
