@@ -20,10 +20,13 @@ from patchkit.outline import Outline, name_of, outline_or_none
 from patchkit.syntax import Node
 from patchkit.tree import SourceTree
 
-# Dice shares of common tokens. Where the name is the same, half of the text has to be; a new name
-# needs more, and a clear lead over every other candidate, so that a near copy is no rename.
+# Where the name is the same, half of the tokens have to be (Dice). A new name needs whole
+# statements in common, a share of the text: half of it where a caller of the old name calls the new
+# one in otherwise the same line, nearly all of it where nothing else speaks; and a clear lead over
+# every other candidate, so that a near copy is no rename.
 SIMILAR_MOVED = 0.5
-SIMILAR_RENAMED = 0.6
+SIMILAR_CALLED = 0.5
+SIMILAR_RENAMED = 0.8
 LEAD = 0.15
 
 
@@ -103,7 +106,7 @@ class Correspondence:
         if outline is None or before is None:
             return []
         scope = name.rpartition(".")[0]
-        masked, bag = definition.digest_with(""), _body_tokens(definition)
+        masked = definition.digest_with("")
         scores = []
         for other, node in outline.by_name.items():
             if other in before.by_name or other.rpartition(".")[0] != scope or "#" in other:
@@ -111,9 +114,12 @@ class Correspondence:
             if node.kind != definition.kind:
                 continue
             same = node.digest_with("") == masked
-            scores.append((1.0 if same else overlap(bag, _body_tokens(node)), other, node))
+            scores.append((1.0 if same else _common_statements(definition, node), other, node))
         scores.sort(key=lambda s: (-s[0], s[1]))
-        if not scores or scores[0][0] < SIMILAR_RENAMED:
+        if not scores:
+            return []
+        called = _called_alike(before, outline, name_of(definition), name_of(scores[0][2]))
+        if scores[0][0] < (SIMILAR_CALLED if called else SIMILAR_RENAMED):
             return []
         if len(scores) > 1 and scores[0][0] - scores[1][0] < LEAD:
             return []
@@ -164,20 +170,46 @@ class Correspondence:
 
 
 def _share(share: float) -> str:
-    return "word for word" if share == 1.0 else f"{share:.0%} of the words the same"
+    return "word for word" if share == 1.0 else f"{share:.0%} of it the same"
 
 
-def _body_tokens(definition: Node) -> Counter[bytes]:
-    """The words of a definition without its own name."""
-    bag = tokens(definition)
-    bag.pop(name_of(definition).encode(), None)
-    return bag
+def _common_statements(old: Node, new: Node) -> float:
+    """The share, by length, of a definition's simple statements that another one has as well."""
+    left, right = _simple_statements(old), _simple_statements(new)
+    total = sum(len(n.text) for n in left)
+    known = Counter(n.digest for n in right)
+    same = 0
+    for node in left:
+        if known[node.digest] > 0:
+            known[node.digest] -= 1
+            same += len(node.text)
+    return same / total if total else 0.0
+
+
+def _simple_statements(definition: Node) -> list[Node]:
+    blocks = ("If", "For", "While", "With", "Try", "Match", "Async", "Function", "Class", "Comment")
+    return [
+        n
+        for n in definition.walk()
+        if n is not definition and n.is_statement and not n.kind.startswith(blocks)
+    ]
+
+
+def _called_alike(before: Outline, after: Outline, old: str, new: str) -> bool:
+    """Whether a line of the target names the new definition just as one of the base did the old."""
+    return bool(_lines_naming(before, old) & _lines_naming(after, new))
+
+
+def _lines_naming(outline: Outline, name: str) -> set[bytes]:
+    word = re.compile(rb"\b%b\b" % name.encode())
+    lines = outline.module.source.split(b"\n")
+    found = {word.sub(b"\0", line.strip()) for line in lines if word.search(line)}
+    return {
+        line for line in found if not line.startswith((b"def ", b"class ", b"async def ", b"#"))
+    }
 
 
 def _statement_digests(definition: Node) -> Counter[bytes]:
-    """The statements anywhere in a definition that are long enough to be told apart."""
-    return Counter(
-        n.digest
-        for n in definition.walk()
-        if n is not definition and n.is_statement and n.kind != "Comment" and len(n.text) > 12
-    )
+    """The simple statements in a definition that say enough to be told apart."""
+    idle = (b"pass", b"return", b"break", b"continue", b"return None")
+    return Counter(n.digest for n in _simple_statements(definition) if n.text not in idle)

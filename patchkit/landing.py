@@ -40,6 +40,7 @@ class Landing:
     contents: Mapping[str, bytes | None]
     modes: Mapping[str, int]
     spans: Mapping[int, Span]
+    not_checked: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def land_patch(
         found = _violations(plan, target, landing, missing)
         new = {n: v for n, v in found.items() if n not in stopped}
         if not new:
-            return landing
+            return replace(landing, not_checked=_unchecked_imports(plan, target, landing))
         stopped.update(new)
 
 
@@ -290,6 +291,34 @@ def _check_file(
             what = f"{use.module}.{use.name}" if use.name else use.module
             text = f"imports `{what}`, which the target does not have"
             found[number] = _unnamed(landing.verdicts[number], use.name or what, text, gone)
+    return found
+
+
+def _unchecked_imports(
+    plan: PatchPlan, target: SourceTree, landing: Landing
+) -> dict[int, tuple[str, ...]]:
+    """Per hunk the imports that it adds from the package but from outside a partial tree."""
+    after = target.with_changes(landing.contents)
+    found: dict[int, tuple[str, ...]] = {}
+    if not target.partial:
+        return found
+    for file in plan.files:
+        placed = [n for n in file.numbers if landing.verdicts[n].status is Status.PLACED]
+        for path in sorted({landing.verdicts[n].path or "" for n in placed} - {""}):
+            before, result = target.files.get(path, b""), after.files.get(path)
+            if result is None or not path.endswith((".py", ".pyi")):
+                continue
+            try:
+                uses = added_imports(before, result, path)
+            except NotPythonError:
+                continue
+            package = path.split("/")[0]
+            for use in uses:
+                if use.module.split(".")[0] != package or check_import(use, after) != "not_checked":
+                    continue
+                text = f"import `{use}`: not among the files given"
+                for number in _owners(use.line, path, placed, landing):
+                    found[number] = (*found.get(number, ()), text)
     return found
 
 

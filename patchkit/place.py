@@ -196,7 +196,11 @@ class PythonPlacer:
             whole = [t for t in texts if t is not None]
             if len(whole) == len(texts):
                 joined = _joined(whole)
-                yield view, replace(joined, method=view.method or joined.method)
+                if view.evidence:
+                    said = f"with upstream's rename taken back, {joined.evidence.text}"
+                    fact = Evidence(joined.evidence.kind, said)
+                    joined = replace(joined, method=Method.RENAMED, evidence=fact)
+                yield view, joined
         merged = self._merge(group, view)
         if merged is not None:
             text = "its lines and both neighbours are unchanged in the definition"

@@ -84,9 +84,20 @@ def _place(
     return verdict, proposal.pieces
 
 
+def _is_anchored(start: int, end: int, merger: Merger) -> bool:
+    """Whether a line that a run replaces or stands beside is the only one of its kind."""
+    lines = merger.base.lines[max(0, start - 1) : end + 1]
+    return any(
+        line.strip() and merger.base.lines.count(line) == 1 and merger.target.lines.count(line) == 1
+        for line in lines
+    )
+
+
 def _merged(hunk: HunkJob, path: str, merger: Merger) -> Proposal | None:
     pieces = [merger.place(run, merger.whole()) for run in hunk.runs]
     if any(piece is None for piece in pieces):
         return None
+    if not all(_is_anchored(run.start, run.end, merger) for run in hunk.runs):
+        return None  # lines that repeat align with whatever is alike
     evidence = Evidence("merge3", "its lines and both neighbours are unchanged in the file")
     return Proposal(path, Method.MERGE3, tuple(p for p in pieces if p is not None), evidence)

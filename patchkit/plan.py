@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from patchkit.apply import apply_exact, fit_line_endings
+from patchkit.apply import Applied, apply_exact, fit_line_endings
 from patchkit.diff_model import FileChange, FilePatch, Hunk, Patch
 from patchkit.errors import PatchkitError
 from patchkit.propose import HunkJob, runs_of
@@ -84,7 +84,7 @@ def plan_patch(patch: Patch, base: SourceTree) -> PatchPlan:
             unshipped.append(Unshipped(patch.name, section.path, kind, count))
             continue
         before = _content(section, base, contents, patch.name)
-        applied = apply_exact(section, before, allow_offset=True)
+        applied = _apply(section, before, patch.name)
         section, _ = fit_line_endings(section, before or b"")
         starts = [place.old[0] for place in applied.hunk_ranges]
         jobs = tuple(
@@ -97,6 +97,17 @@ def plan_patch(patch: Patch, base: SourceTree) -> PatchPlan:
             contents[section.new_path] = applied.content
         files.append(PlannedFile(section, numbers, before, applied.content, jobs))
     return PatchPlan(patch, tuple(files), tuple(unshipped))
+
+
+def _apply(section: FilePatch, content: bytes | None, patch: str) -> Applied:
+    """The section applied to its base file; what does not fit is said with the patch's own name."""
+    try:
+        return apply_exact(section, content, allow_offset=True)
+    except PatchkitError as error:
+        hint = error.hint or "choose the base that the patch was cut against"
+        fact = f"{error.place}: {error.fact}" if error.place else error.fact
+        place = f"{patch}:{section.lineno}"
+        raise PatchkitError(fact, place=place, expected=error.expected, hint=hint) from error
 
 
 def _content(

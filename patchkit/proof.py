@@ -78,7 +78,7 @@ def _compare(
         if problem:
             return problem
         evidence.append((edit, _place_evidence(edit, counterpart)))
-    stray = _stray_layout([e for e, _ in authored], landed, made)
+    stray = _stray_layout(authored, landed, made)
     return stray or Proven(tuple(landed), tuple(evidence))
 
 
@@ -224,19 +224,21 @@ def _between(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:
 
 
 def _stray_layout(
-    authored: Sequence[Edit], landed: Sequence[Edit], made: Sequence[Edit]
+    authored: Sequence[tuple[Edit, Alignment]], landed: Sequence[Edit], made: Sequence[Edit]
 ) -> Refuted | None:
     """A change of layout that neither the patch makes nor a landed edit brings along."""
-    texts = {(e.old_text, e.new_text) for e in authored if e.is_layout}
+    texts = {(a.image(e.container), e.old_text, e.new_text) for e, a in authored if e.is_layout}
     homes = {_statement(e.container) for e in made} | {
         _statement(n) for e in made for n in e.removed
     }
     for edit in landed:
-        if not edit.is_layout or (edit.old_text, edit.new_text) in texts:
+        if not edit.is_layout or (edit.container, edit.old_text, edit.new_text) in texts:
             continue
         if _statement(edit.container) not in homes:
             line = edit.container.module.line_at(edit.start)
-            return Refuted("same-change", f"the layout of target line {line} changed as well")
+            elsewhere = any((o, n) == (edit.old_text, edit.new_text) for _, o, n in texts)
+            rule = "same-place" if elsewhere else "same-change"
+            return Refuted(rule, f"the layout of target line {line} changed as well")
     return None
 
 

@@ -222,7 +222,7 @@ def _outcomes(
                     reason=verdict.reason,
                     candidates=verdict.candidates,
                     blocked_by=verdict.blocked_by,
-                    not_checked=unchecked,
+                    not_checked=(*landing.not_checked.get(number, ()), *unchecked),
                 )
             )
     return result

@@ -124,6 +124,8 @@ def _lambda(walk: Walker, node: Any) -> None:
 
 
 def _class(walk: Walker, node: Any) -> None:
+    if any(_last(decorator) == "global_enum" for decorator in node.decorator_list):
+        walk.module.open = True  # puts its members into the module
     walk.all(node.decorator_list)
     name = walk.qualified(node.name)
 
@@ -314,20 +316,26 @@ def _subscript(walk: Walker, node: Any) -> None:
 
 
 def _call(walk: Walker, node: Any) -> None:
-    function = node.func
-    if (
-        isinstance(function, ast.Attribute)
-        and function.attr in ("update", "setdefault")
-        and _is_globals(function.value)
-    ):
+    if _fills_globals(walk, node):
         walk.module.open = True
-    elif isinstance(function, ast.Name) and function.id == "exec":
-        at_top = walk.scope is walk.module and len(node.args) < 2
-        if at_top or any(_is_globals(a) for a in node.args[1:]):
-            walk.module.open = True
-    walk.visit(function)
+    walk.visit(node.func)
     walk.all(node.args)
     walk.all(node.keywords)
+
+
+def _fills_globals(walk: Walker, node: ast.Call) -> bool:
+    """Whether a call may bind names of the module that the text does not show."""
+    called = _last(node.func)
+    if called in ("update", "setdefault") and isinstance(node.func, ast.Attribute):
+        return _is_globals(node.func.value)
+    if called == "exec":
+        at_top = walk.scope is walk.module and len(node.args) < 2
+        return at_top or any(_is_globals(a) for a in node.args[1:])
+    return called == "_convert_"  # an enum made of a module's constants, put into it
+
+
+def _last(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _is_globals(node: ast.AST) -> bool:

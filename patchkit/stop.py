@@ -187,15 +187,27 @@ def refuse_what_does_not_hold(
         )
 
 
-def skip_of(state: State, hunks: Sequence[int]) -> Skip:
+def skip_of(state: State, stopped: OpenPatch, hunks: Sequence[int]) -> Skip:
     """Return what is to be left out of the open patch: the given hunks, or all of it."""
+    place = f"{state.series}/{state.patch}"
     for hunk in hunks:
         if hunk not in state.hunks:
             raise PatchkitError(
                 f"hunk {hunk} is not open",
-                place=f"{state.series}/{state.patch}",
+                place=place,
                 expected="one of " + ", ".join(map(str, state.hunks)),
             )
+    landed = [
+        outcome.hunk
+        for outcome in stopped.move.result.outcomes
+        if outcome.patch == state.patch and outcome.landed and (outcome.hunk in hunks or not hunks)
+    ]
+    if landed:
+        raise PatchkitError(
+            f"hunk {', '.join(map(str, landed))} landed, and cannot be left out",
+            place=place,
+            hint="take the patch out of a copy of the series, or leave out --hunk N",
+        )
     return Skip(state.series, state.patch, tuple(sorted(set(hunks))) if hunks else None)
 
 

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-SETUP = "[ -d .venv ] || python3 -m venv .venv && .venv/bin/pip install -q nox && "
+SETUP = "[ -x .venv/bin/nox ] || { python3 -m venv .venv && .venv/bin/pip install -q nox; } && "
 
 
 def test_the_readme_opens_with_two_lines_that_set_up_everything() -> None:

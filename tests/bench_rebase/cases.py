@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 
 from patchkit.line_match import diff_lines
@@ -133,17 +134,16 @@ def _make(
     path, base = changes.path, changes.old.text
     authored, target = changes.applied(unit), changes.without(unit)
     truth = changes.new.text
-    for text in (authored, target):
-        if not is_python(text):
-            raise DroppedError("not parsable")
-    if _dump(authored) == _dump(base) or _dump(truth) == _dump(target):
+    if not is_python(authored) or not is_python(target):
+        raise DroppedError("not parsable")
+    if _dump(authored) == _dump(base):
         raise InapplicableError("the change is not one of the syntax tree")
+    chain = _chain(changes, hunk)
+    plain = Ground({path: target}, {path: truth}, path, chain)
+    ground = refactor(kind, plain, rng)
     _require_names(base, authored, "patch leaves a name undefined")
     _require_names(target, truth, "patch leaves a name undefined")
-    chain = _chain(changes, hunk)
-    ground = Ground({path: target}, {path: truth}, path, chain)
-    ground = refactor(kind, ground, rng)
-    _check_refactored(Ground({path: target}, {path: truth}, path, chain), ground)
+    _check_refactored(plain, ground)
     changed = [c for n in unit for c in changes.hunks[n]]
     patch = cut_patch(path, changes.old, authored, changed)
     return Case(
@@ -164,6 +164,7 @@ def _chain(changes: ModuleChanges, hunk: int) -> tuple[tuple[str, int], ...]:
     return tuple(one for one, other in zip(old, new, strict=False) if one == other)
 
 
+@lru_cache(maxsize=16)
 def _dump(text: bytes) -> str:
     return ast.dump(read_source(text).tree)
 

@@ -9,16 +9,27 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from patchkit.diff_model import blob_id
 from patchkit.line_match import Change, diff_lines
-from tests.bench_rebase.source import Source, read_source, split_lines
+from patchkit.names import new_unresolved
+from tests.bench_rebase.source import Source, enclosing, is_python, read_source, split_lines
 
 CONTEXT = 3
-_MOST_HUNKS = 8  # of a unit; a larger one is most of the module
+MOST_HUNKS = 8  # of a unit; a larger one is most of the module
 
 Lines = Sequence[bytes]
 Fact = tuple[str, int, str]  # name, 1-based line, "bound" or "read"
+
+
+class HunkFacts(NamedTuple):
+    """What a hunk does to names: bound with their lines, new in this release, no longer read."""
+
+    bound: frozenset[tuple[str, int]]
+    new_bound: frozenset[str]
+    new_reads: frozenset[str]
+    gone_reads: frozenset[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,26 +51,62 @@ class ModuleChanges:
         return self.applied([n for n in range(len(self.hunks)) if n not in chosen])
 
     @cached_property
-    def _bound(self) -> tuple[frozenset[str], list[frozenset[str]], list[frozenset[str]]]:
-        old = frozenset(name for name, line, kind in _facts(self.old.tree) if kind == "bound")
-        new = sorted(_facts(self.new.tree))
-        return (
-            old,
-            [_within(new, hunk, "bound") - old for hunk in self.hunks],
-            [_within(new, hunk, "read") - old for hunk in self.hunks],
-        )
+    def _facts(self) -> list[HunkFacts]:
+        old, new = _facts(self.old.tree), _facts(self.new.tree)
+        known = frozenset(name for name, _, kind in old if kind == "bound")
+        result = []
+        for hunk in self.hunks:
+            added = [(c.new_start, c.new_end) for c in hunk]
+            removed = [(c.old_start, c.old_end) for c in hunk]
+            bound = {(name, line) for name, line in _within(new, added, "bound")}
+            result.append(
+                HunkFacts(
+                    frozenset(bound),
+                    frozenset(name for name, _ in bound) - known,
+                    frozenset(name for name, _ in _within(new, added, "read")) - known,
+                    frozenset(name for name, _ in _within(old, removed, "read")),
+                )
+            )
+        return result
 
     def unit(self, hunk: int) -> tuple[int, ...]:
-        """Return a hunk with those that define what it reads and the old module does not define."""
-        _, bound, read = self._bound
-        chosen, work = {hunk}, [hunk]
-        while work:
-            wanted = read[work.pop()]
-            for number, names in enumerate(bound):
-                if number not in chosen and names & wanted:
-                    chosen.add(number)
-                    work.append(number)
-        return tuple(sorted(chosen)) if len(chosen) <= _MOST_HUNKS else (hunk,)
+        """Return a hunk with those that it cannot be without.
+
+        These define what it reads and the old module does not define, or no longer read what it
+        takes away. A unit that would be larger than most is cut short.
+        """
+        chosen = {hunk}
+        while len(chosen) <= MOST_HUNKS:
+            more = self._definers(chosen) or self._needed(chosen)
+            if not more:
+                break
+            chosen |= more
+        return tuple(sorted(chosen))
+
+    def _definers(self, chosen: set[int]) -> set[int]:
+        """Return further hunks that define names which are new in this release."""
+        wanted = frozenset[str]().union(*(self._facts[n].new_reads for n in chosen))
+        return {n for n, f in enumerate(self._facts) if f.new_bound & wanted} - chosen
+
+    def _needed(self, chosen: set[int]) -> set[int]:
+        """Return further hunks without which a name of the old module stays undefined."""
+        authored = self.applied(chosen)
+        if not is_python(authored):
+            return set()
+        more: set[int] = set()
+        for gap in new_unresolved(self.old.text, authored):
+            for number, facts in enumerate(self._facts):
+                defines = any(
+                    name == gap.name and self._serves(line, gap.scope) for name, line in facts.bound
+                )
+                if defines or gap.name in facts.gone_reads:
+                    more.add(number)
+        return more - chosen
+
+    def _serves(self, line: int, scope: str) -> bool:
+        """Whether what a line of the new release binds can be seen from a definition."""
+        around = enclosing(self.new, line - 1, line)
+        return not around or f"{scope}.".startswith(around[-1][0] + ".")
 
 
 def module_changes(path: str, old: bytes, new: bytes, *, gap: int = 2 * CONTEXT) -> ModuleChanges:
@@ -174,9 +221,11 @@ def _own_facts(node: ast.AST) -> Iterator[Fact]:
         yield node.asname or node.name.split(".")[0], node.lineno, "bound"
 
 
-def _within(facts: Iterable[Fact], hunk: Sequence[Change], wanted: str) -> frozenset[str]:
-    return frozenset(
-        name
+def _within(
+    facts: Iterable[Fact], ranges: Sequence[tuple[int, int]], wanted: str
+) -> set[tuple[str, int]]:
+    return {
+        (name, line)
         for name, line, kind in facts
-        if kind == wanted and any(c.new_start < line <= c.new_end for c in hunk)
-    )
+        if kind == wanted and any(start < line <= end for start, end in ranges)
+    }

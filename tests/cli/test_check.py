@@ -157,7 +157,7 @@ def test_what_does_not_apply_is_found_and_nothing_is_written(store: Path, capsys
     assert run(["check"]) == 3
     out = capsys.readouterr().out
     assert out == (
-        "patches/v0.28.0/one.patch: apply: vllm/size.py:5: hunk 1 does not match "
+        "patches/v0.28.0/one.patch:8: apply: vllm/size.py:5: hunk 1 does not match "
         "'    return blocks * 16\\n', expected '    return blocks * 17\\n'\n"
         "patches/v0.28.0: 2 patches, 0 hunks: 1 finding\n"
     )

@@ -9,6 +9,7 @@ import pytest
 
 from patchkit.cli import run
 from patchkit.diff import diff_files, format_files
+from patchkit.overlay import Overlay, format_overlay, overlay_entry
 from patchkit.tree import SourceTree
 
 Check = Callable[[dict[str, Any]], None]
@@ -374,7 +375,6 @@ def test_what_does_not_go_together_is_usage(args: list[str], message: str, capsy
 
 
 # Two patches, of which the first conflicts on 0.30.0 and the second stands on the first.
-TWICE = {PAGES: AUTHORED[PAGES].replace(b"* 16 + 1\n", b"* 16 + 1\n    total += limit()\n")}
 
 
 @pytest.fixture
@@ -493,3 +493,82 @@ def test_a_release_that_is_the_same_as_another_serves_as_base_and_is_compared(
     assert report(capsys, check)["series"][0]["stored"]["state"] == "unchanged"
     assert run(["rebase", "v0.29.0", "--json"]) == 0
     assert report(capsys, check)["series"][0]["base"] == "0.28.1"
+
+
+def test_new_files_of_an_overlay_are_there_before_the_patches(
+    store: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    write(store, "kernels/new.py", b"def extra():\n    return 1\n")
+    entry = overlay_entry("kernels/new.py", "vllm/new.py", b"def extra():\n    return 1\n")
+    overlay = format_overlay(Overlay((entry,)))
+    write(store, "patches/v0.28.0/overlay.toml", overlay)
+    imported = BASE[PAGES].replace(b"import math\n", b"import math\n\nfrom vllm.new import extra\n")
+    write(store, "patches/v0.28.0/pages.patch", patch(BASE, {PAGES: imported}))
+    assert run(["rebase", "v0.29.0", "--json"]) == 0
+    assert report(capsys, check)["series"][0]["overlay_clashes"] == []
+    assert files(store / "patches/v0.29.0")["overlay.toml"] == overlay
+    trees["v0.31.0"] = tree("0.31.0", {**SHIFTED, "vllm/new.py": b"def extra(): ...\n"})
+    assert run(["rebase", "v0.31.0", "--json"]) == 3
+    document = report(capsys, check)
+    assert document["series"][0]["overlay_clashes"] == ["vllm/new.py"]
+    assert not (store / "patches/v0.31.0").exists()
+    assert run(["rebase", "v0.31.0"]) == 3
+    assert "vllm/new.py: in the overlay, and in the target already\n" in capsys.readouterr().out
+
+
+@pytest.fixture
+def drifting(store: Path, trees: Trees) -> Path:
+    """Return a repository whose patch reads an attribute that 0.32.0 does not define."""
+    spec = b"class Spec:\n    stride = 1\n    block = 2\n"
+    base = {**BASE, "vllm/spec.py": spec}
+    after = {
+        PAGES: BASE[PAGES].replace(b"    return total\n", b"    return total + blocks.stride\n")
+    }
+    trees["v0.28.0"] = tree("0.28.0", base)
+    trees["v0.32.0"] = tree("0.32.0", {**base, "vllm/spec.py": b"class Spec:\n    block = 2\n"})
+    write(store, "patches/v0.28.0/pages.patch", patch(base, after))
+    return store
+
+
+def test_drift_stores_nothing_and_names_what_is_gone_and_where_it_is_read(
+    drifting: Path, capsys: Out, check: Check
+) -> None:
+    assert run(["rebase", "v0.32.0", "--json"]) == 3
+    document = report(capsys, check)
+    (outcome,) = document["outcomes"]
+    assert (outcome["status"], outcome["drifted"]) == ("placed", True)
+    assert [(d["kind"], d["name"], d["read_at"]) for d in outcome["drifts"]] == [
+        ("attribute", "stride", "vllm/pages.py:7")
+    ]
+    assert document["series"][0]["stored"]["state"] == "withheld"
+    assert not (drifting / "patches/v0.32.0").exists()
+    copy = (drifting / f".patchkit/rebase/files/{PAGES}").read_bytes()
+    assert b"    return total + blocks.stride\n" in copy
+
+
+def test_a_drifted_hunk_is_edited_as_it_landed(drifting: Path, capsys: Out) -> None:
+    run(["rebase", "v0.32.0"])
+    copy = drifting / f".patchkit/rebase/files/{PAGES}"
+    good = copy.read_bytes()
+    copy.write_bytes(good.replace(b"blocks.stride", b"2 * blocks.stride"))
+    capsys.readouterr()
+    assert run(["rebase", "--continue", "--reason", "still there?"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(
+        "error: patches/pages.patch: the edit does not settle hunk 1: attribute `stride` is defined"
+    )
+    assert b"2 * blocks.stride" in copy.read_bytes()
+    copy.write_bytes(good.replace(b"blocks.stride", b"blocks.block"))
+    assert run(["rebase", "--continue", "--reason", "the stride is gone"]) == 0
+    after = {PAGES: good.replace(b"blocks.stride", b"blocks.block")}
+    assert files(drifting / "patches/v0.32.0")["pages.patch"] == patch(BASE, after)
+
+
+def test_a_hunk_that_landed_cannot_be_skipped(drifting: Path, capsys: Out) -> None:
+    run(["rebase", "v0.32.0"])
+    capsys.readouterr()
+    assert run(["rebase", "--skip", "--yes"]) == 1
+    assert capsys.readouterr().err.startswith(
+        "error: patches/pages.patch: hunk 1 landed, and cannot be left out\n"
+    )
+    assert (drifting / ".patchkit/rebase/state.json").exists()
