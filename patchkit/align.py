@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from patchkit.match import Pairs, match_exact, match_lists, match_similar
+from patchkit.match import Pairs, match_exact, match_lists, match_similar, overlap, tokens
 from patchkit.syntax import Module, Node
 
 
@@ -112,8 +112,8 @@ _WRAPPERS = ("With", "AsyncWith", "If", "Try", "TryStar", "For", "AsyncFor", "Wh
 def wrapped(olds: Sequence[Node], news: Sequence[Node], pairs: Pairs) -> dict[Node, Node]:
     """Return the images of statements that a new block was put around.
 
-    The block is one that the old list does not have, and it holds word for word more than half of
-    the text that the old list is missing; no other block holds any of it.
+    The block is one that the old list does not have, and it holds more than half of the text that
+    the old list is missing; no other block does.
     """
     matched_old, matched_new = {i for i, _ in pairs}, {j for _, j in pairs}
     missing = [n for i, n in enumerate(olds) if i not in matched_old]
@@ -126,10 +126,17 @@ def wrapped(olds: Sequence[Node], news: Sequence[Node], pairs: Pairs) -> dict[No
     for block in blocks:
         for inner in _inner_lists(block):
             images = {missing[i]: inner[j] for i, j in match_lists(missing, inner)}
-            same = sum(len(n.text) for n in code if n in images and images[n].digest == n.digest)
-            if 2 * same > total:
+            if 2 * sum(_kept(n, images.get(n)) for n in code) > total:
                 found.append(images)
     return found[0] if len(found) == 1 else {}
+
+
+def _kept(old: Node, new: Node | None) -> float:
+    """How many bytes of a statement are in its image."""
+    if new is None:
+        return 0
+    share = 1.0 if new.digest == old.digest else overlap(tokens(old), tokens(new))
+    return share * len(old.text)
 
 
 def _inner_lists(block: Node) -> Iterator[Sequence[Node]]:

@@ -126,7 +126,7 @@ def _multiline(text: str) -> tomlkit.items.String:
     """A diff as a literal block where TOML can hold it so, else as an escaped string."""
     plain = "'''" not in text and not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text)
     if plain:
-        return tomlkit.string("\n" + text, literal=True, multiline=True)
+        return tomlkit.string(text, literal=True, multiline=True)
     return tomlkit.string(text)
 
 

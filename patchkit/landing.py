@@ -19,7 +19,7 @@ from patchkit.diff_model import Hunk
 from patchkit.doubled import doubled_beyond
 from patchkit.errors import PatchkitError
 from patchkit.imports import added_imports, check_import
-from patchkit.line_match import diff_lines
+from patchkit.line_match import Change, diff_lines
 from patchkit.names import unresolved_beyond
 from patchkit.outcome import Evidence, Method, Status
 from patchkit.place import Verdict
@@ -79,7 +79,7 @@ def land_patch(
     """
     stopped = dict(banned or {})
     while True:
-        landing = _try(plan, base, target, adaptations, stopped)
+        landing = place_patch(plan, base, target, adaptations, stopped)
         found = _violations(plan, target, landing, missing)
         new = {n: v for n, v in found.items() if n not in stopped}
         if not new:
@@ -87,13 +87,14 @@ def land_patch(
         stopped.update(new)
 
 
-def _try(
+def place_patch(
     plan: PatchPlan,
     base: SourceTree,
     target: SourceTree,
     adaptations: Sequence[Adaptation],
     banned: Mapping[int, Verdict],
 ) -> Landing:
+    """Return every section placed, with no check of the whole."""
     draft = _Draft()
     usable, stopped = _choose(plan, target, adaptations, banned)
     base_now, target_now = base, target
@@ -180,7 +181,23 @@ def _adapt(
     changed = diff_lines(content.splitlines(True), adapted.splitlines(True))
     first = min(c.new_start for c in changed) + 1
     last = max(max(c.new_end, c.new_start + 1) for c in changed)
+    for number, (other, low, high) in list(spans.items()):
+        if other == path:
+            spans[number] = (path, *shift_lines((low, high), changed))
     spans.update(dict.fromkeys(adaptation.hunks, (path, first, last)))
+
+
+def shift_lines(lines: tuple[int, int], changes: Sequence[Change]) -> tuple[int, int]:
+    """Return where lines (first, last), 1-based and inclusive, stand after some changes."""
+    first, last = lines
+    low, high = first, last
+    for change in changes:
+        growth = (change.new_end - change.new_start) - (change.old_end - change.old_start)
+        if change.old_end < first:
+            low += growth
+        if change.old_end <= last:
+            high += growth
+    return low, max(low, high)
 
 
 def _defined(draft: _Draft, adaptation: Adaptation) -> str | None:

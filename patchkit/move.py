@@ -165,7 +165,10 @@ def _inputs(stored: Stored, request: Request) -> tuple[PatchInput, ...]:
             for adaptation in stored_adaptations(stored.series.anchors.get(name), place)
             if renewed.isdisjoint((adaptation.release, hunk) for hunk in adaptation.hunks)
         ]
-        inputs.append(PatchInput(name, data, (*kept, *here)))
+        skips = [k for k in request.skips if (k.series, k.patch) == (stored.folder, name)]
+        whole = any(skip.hunks is None for skip in skips)
+        hunks = frozenset(hunk for skip in skips for hunk in skip.hunks or ())
+        inputs.append(PatchInput(name, data, (*kept, *here), None if whole else hunks))
     return tuple(inputs)
 
 

@@ -41,6 +41,7 @@ class Unshipped:
     path: str
     section: Section
     hunks: int
+    file: FilePatch
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def plan_patch(patch: Patch, base: SourceTree) -> PatchPlan:
         kind = classify(section.path)
         old = section.old_path
         if kind is not Section.SHIPPED and (old is None or old not in base.files):
-            unshipped.append(Unshipped(patch.name, section.path, kind, count))
+            unshipped.append(Unshipped(patch.name, section.path, kind, count, section))
             continue
         before = _content(section, base, contents, patch.name)
         applied = _apply(section, before, patch.name)

@@ -13,7 +13,15 @@ from patchkit.adaptation import Adaptation
 from patchkit.diff import diff_files, format_patch, parse_patch
 from patchkit.diff_model import Patch
 from patchkit.errors import PatchkitError
-from patchkit.landing import Landing, Missing, Span, authored_lines, land_patch, missing_from
+from patchkit.landing import (
+    Landing,
+    Missing,
+    Span,
+    authored_lines,
+    land_patch,
+    missing_from,
+    shift_lines,
+)
 from patchkit.line_match import Change, diff_lines
 from patchkit.outcome import Drift, HunkOutcome, Status
 from patchkit.place import Verdict
@@ -28,11 +36,15 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class PatchInput:
-    """A patch of a series: its name, its bytes, and the adaptations stored beside it."""
+    """A patch of a series: its name, its bytes, and the adaptations stored beside it.
+
+    `left_out` are the hunks that a person does not want in the target, None for all of them.
+    """
 
     name: str
     data: bytes
     adaptations: tuple[Adaptation, ...] = ()
+    left_out: frozenset[int] | None = frozenset()
 
 
 @dataclass(frozen=True)
@@ -114,12 +126,11 @@ def _rebase(
     progress: Progress | None,
 ) -> RebaseResult:
     plans, notes = _plan_all(patches, base)
-    banned: dict[int, dict[int, Verdict]] = {}
     run = _Run(base, target)
-    for number, (patch, plan) in enumerate(zip(patches, plans, strict=True)):
-        run.land(plan, patch.adaptations, banned.get(number, {}))
+    for number, (patch, plan) in enumerate(zip(patches, plans, strict=True), start=1):
+        run.land(plan, patch.adaptations, _left_out(patch, plan))
         if progress is not None:
-            progress(patch.name, number + 1, len(plans))
+            progress(patch.name, number, len(plans))
     outcomes = tuple(o for outcome in run.outcomes for o in outcome)
     unshipped = tuple(u for plan in plans for u in plan.unshipped)
     return RebaseResult(
@@ -139,6 +150,18 @@ def _plan_all(patches: Sequence[PatchInput], base: SourceTree) -> tuple[list[Pat
         plans.append(plan)
         base = base.with_changes(plan.after)
     return plans, notes
+
+
+def _left_out(patch: PatchInput, plan: PatchPlan) -> dict[int, Verdict]:
+    """The hunks of a patch that are left out on request."""
+    numbers = [n for file in plan.files for n in file.numbers]
+    chosen = numbers if patch.left_out is None else sorted(patch.left_out)
+    unknown = sorted(set(chosen) - set(numbers))
+    if unknown:
+        raise PatchkitError(
+            f"hunk {unknown[0]} is to be left out, but there is none", place=patch.name
+        )
+    return {n: Verdict(Status.CONFLICTED, reason="left out on request") for n in chosen}
 
 
 class _Run:
@@ -183,15 +206,7 @@ class _Run:
 def _shifted(outcome: HunkOutcome, path: str, changes: Sequence[Change]) -> HunkOutcome:
     if outcome.path_after != path or outcome.target_lines is None:
         return outcome
-    first, last = outcome.target_lines
-    low, high = first, last
-    for change in changes:
-        growth = (change.new_end - change.new_start) - (change.old_end - change.old_start)
-        if change.old_end < first:
-            low += growth
-        if change.old_end <= last:
-            high += growth
-    return replace(outcome, target_lines=(low, max(low, high)))
+    return replace(outcome, target_lines=shift_lines(outcome.target_lines, changes))
 
 
 def _outcomes(
@@ -243,7 +258,9 @@ def _rebased(
         after.modes,
     )
     preamble = plan.patch.preamble
-    data = format_patch(Patch(plan.patch.name, preamble, files)) if files else b""
+    # Sections for sources, tests and docs go along as they are: a wheel cannot judge them.
+    rest = tuple(u.file for u in plan.unshipped)
+    data = format_patch(Patch(plan.patch.name, preamble, (*files, *rest))) if files else b""
     return RebasedPatch(plan.patch.name, preamble, old, new, data, plan, landing)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from patchkit.adaptation import make_adaptation
 from patchkit.diff import Hunk, format_hunk
 from patchkit.errors import PatchkitError
-from patchkit.landing import _try as land_others
+from patchkit.landing import place_patch
 from patchkit.move import Request, SeriesMove
 from patchkit.note import conflict_note
 from patchkit.outcome import HunkOutcome, Status
@@ -52,7 +52,7 @@ class OpenPatch:
         verdict = Verdict(Status.CONFLICTED, reason="to be settled by a person")
         adaptations = next(i.adaptations for i in self.move.inputs if i.name == self.patch.name)
         others = [a for a in adaptations if left.isdisjoint(a.hunks)]
-        landing = land_others(
+        landing = place_patch(
             self.patch.plan, self.base, self.target, others, dict.fromkeys(left, verdict)
         )
         return self.target.with_changes(dict(landing.contents), landing.modes)
@@ -187,7 +187,7 @@ def refuse_what_does_not_hold(
         )
 
 
-def skip_of(state: State, stopped: OpenPatch, hunks: Sequence[int]) -> Skip:
+def skip_of(state: State, hunks: Sequence[int]) -> Skip:
     """Return what is to be left out of the open patch: the given hunks, or all of it."""
     place = f"{state.series}/{state.patch}"
     for hunk in hunks:
@@ -197,17 +197,6 @@ def skip_of(state: State, stopped: OpenPatch, hunks: Sequence[int]) -> Skip:
                 place=place,
                 expected="one of " + ", ".join(map(str, state.hunks)),
             )
-    landed = [
-        outcome.hunk
-        for outcome in stopped.move.result.outcomes
-        if outcome.patch == state.patch and outcome.landed and (outcome.hunk in hunks or not hunks)
-    ]
-    if landed:
-        raise PatchkitError(
-            f"hunk {', '.join(map(str, landed))} landed, and cannot be left out",
-            place=place,
-            hint="take the patch out of a copy of the series, or leave out --hunk N",
-        )
     return Skip(state.series, state.patch, tuple(sorted(set(hunks))) if hunks else None)
 
 

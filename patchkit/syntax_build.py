@@ -7,6 +7,7 @@ and comprehensions: the first stay leaves, the others take the span of their par
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -25,6 +26,8 @@ def build_slots(node: Node) -> tuple[Slot, ...]:
     tree = node.tree
     if isinstance(tree, tuple):
         return _tuple_slots(node, tree)
+    if isinstance(tree, ast.Constant) and node.label == TEXT:
+        return (Slot("lines", _text_lines(node), False),)
     if not isinstance(tree, ast.AST) or isinstance(tree, _LEAVES):
         return ()
     builder = _BUILDERS.get(type(tree), _generic)
@@ -60,6 +63,8 @@ def make(module: Module, tree: ast.AST) -> Node:
 
 def _label(module: Module, tree: ast.AST, start: int, end: int) -> str:
     if isinstance(tree, ast.Constant):
+        if _is_text(module, tree, start, end):
+            return TEXT
         value = hex(tree.value) if type(tree.value) is int else repr(tree.value)
         return f"{type(tree.value).__name__}:{value}"
     if isinstance(tree, ast.JoinedStr):
@@ -79,6 +84,46 @@ def _label(module: Module, tree: ast.AST, start: int, end: int) -> str:
         elif value is not None and not isinstance(value, (ast.AST, list)):
             parts.append(str(value))
     return " ".join(parts)
+
+
+# The label of a string of several lines in triple quotes: its lines are its children.
+TEXT = "text"
+_TRIPLE = re.compile(rb"[rRbBuU]{0,2}(\"\"\"|''')")
+
+
+def _is_text(module: Module, tree: ast.Constant, start: int, end: int) -> bool:
+    """Whether a constant is one triple-quoted string over several lines."""
+    if not isinstance(tree.value, str) or tree.lineno == tree.end_lineno:
+        return False
+    source = module.source
+    opening = _TRIPLE.match(source, start, end)
+    if opening is None:
+        return False
+    closing = source.find(opening[1], opening.end())
+    return closing == end - 3  # several strings in a row would close earlier
+
+
+def _text_lines(node: Node) -> tuple[Node, ...]:
+    """The lines of a docstring or another text, blank ones left out.
+
+    A docstring's indentation is its surroundings' and says nothing; any other text's counts.
+    """
+    module, parent = node.module, node.parent
+    opening = _TRIPLE.match(module.source, node.start)
+    assert opening is not None
+    start, end = opening.end(), node.end - 3
+    says = module.source[start:end]
+    free = parent is not None and parent.kind == "Expr"
+    nodes, position = [], start
+    for line in says.split(b"\n"):
+        stripped = line.strip()
+        if stripped:
+            lead = len(line) - len(line.lstrip())
+            text = (stripped if free else line).decode("utf-8")
+            begin = position + lead
+            nodes.append(Node(module, None, "line", text, begin, begin + len(stripped)))
+        position += len(line) + 1
+    return tuple(nodes)
 
 
 def _nodes(module: Module, trees: Iterable[ast.AST | None]) -> tuple[Node, ...]:

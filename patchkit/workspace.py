@@ -174,6 +174,22 @@ def write_file(path: Path, content: bytes) -> None:
     _sync(path.parent)
 
 
+def write_new_folder(path: Path, files: Mapping[str, bytes]) -> None:
+    """Write a folder that is not there yet, or is empty; it appears as a whole or not at all."""
+    staged = path.with_name(f".{path.name}.{os.getpid()}.patchkit-new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_new(staged, files)
+        staged.rename(path)  # onto an empty folder too, but never onto a full one
+        _sync(path.parent)
+    except OSError as err:
+        with suppress(OSError):
+            _remove(staged)
+        raise PatchkitError(
+            f"cannot be written: {(err.strerror or str(err)).lower()}", place=str(path)
+        ) from err
+
+
 def _staged(path: Path) -> Path:
     return path.with_name(f".{path.name}.patchkit-new")
 

@@ -124,6 +124,14 @@ def test_a_decorator_that_is_there_twice():
     assert found("@a\n@b\ndef f(): ...\n", "@a\n@b\n@a\ndef f(): ...\n") == ["decorator f a 3"]
 
 
+def test_what_stands_above_a_class_body():
+    plain = "@a\nclass C(B, x=1):\n    @a\n    def f(self): ...\n"
+    assert found(plain, plain.replace("@a\nclass", "@a\n@a\nclass")) == ["decorator C a 2"]
+    assert found(plain, plain.replace("x=1", "x=1, x=2")) == ["keyword C x 2"]
+    assert found(plain, plain.replace("(B,", "(B(y=1, y=2),")) == ["keyword <module> y 2"]
+    assert found(plain, plain.replace("    @a", "    @a\n    @a")) == ["decorator C.f a 4"]
+
+
 def test_an_operand_that_is_there_twice():
     assert found("x = a or b", "x = a or b or a") == ["operand <module> a 1"]
 

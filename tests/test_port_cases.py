@@ -98,9 +98,7 @@ def test_insertion_for_a_function_that_is_gone_does_not_land_in_its_twin() -> No
     result = move(TWINS, AUTHORED_TWINS, LOAD)
     outcome = only(result)
     assert outcome.status == "orphaned"
-    assert (
-        outcome.reason == "`store` is not in the target under its name, nor clearly elsewhere"
-    )
+    assert outcome.reason == "`store` is not in the target under its name, nor clearly elsewhere"
     assert content(result) == LOAD
 
 
@@ -250,7 +248,9 @@ def test_a_stated_old_line_that_is_nowhere_is_refused_and_named() -> None:
     patch = section("--- a/vllm/l.txt", "+++ b/vllm/l.txt", "@@ -4 +4 @@", "-x", "+X")
     with pytest.raises(PatchkitError) as caught:
         patchkit.port([patch], {"vllm/l.txt": b"a\nb\nc\nd\n"}, {"vllm/l.txt": b"x\n"})
-    assert str(caught.value) == ("patch-1:1: vllm/l.txt:4: hunk 1 does not match 'd\\n', expected 'x\\n'")
+    assert str(caught.value) == (
+        "patch-1:1: vllm/l.txt:4: hunk 1 does not match 'd\\n', expected 'x\\n'"
+    )
 
 
 def block(name: str, changed: bool = False) -> str:

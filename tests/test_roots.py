@@ -185,6 +185,28 @@ def test_moves_take_both_names_along() -> None:
     assert (files[0].old_path, files[0].new_path) == ("vllm/v1/core/x.py", "vllm/v1/y.py")
 
 
+def test_a_move_follows_its_old_name() -> None:
+    patch = "diff --git a/v1/core/x.py b/odd/y.py\ncopy from v1/core/x.py\ncopy to odd/y.py\n"
+    files, notes = resolved(patch)
+
+    assert (files[0].old_path, files[0].new_path) == ("vllm/v1/core/x.py", "vllm/odd/y.py")
+    assert notes == ["root found by matching the tree: v1/core/x.py is vllm/v1/core/x.py"]
+
+
+def test_files_under_the_root_of_others_need_not_hold_their_hunks() -> None:
+    assert paths(edit("v1/core/x.py"), edit("core/x.py")) == ["vllm/v1/core/x.py", "vllm/core/x.py"]
+
+
+def test_a_root_that_no_other_file_has_must_hold_a_hunk() -> None:
+    assert paths(edit("vllm/v1/core/x.py"), edit("core/x.py")) == ["vllm/v1/core/x.py", "core/x.py"]
+
+
+def test_of_the_roots_of_others_the_one_with_the_folder_is_taken() -> None:
+    sections = edit("vllm/v1/core/x.py"), edit("vllm/utils.py"), edit("v1/core/x.py")
+
+    assert paths(*sections, new("b/v1/core/n.py"))[-1] == "vllm/v1/core/n.py"
+
+
 def test_a_deleted_file_is_found() -> None:
     files, _ = resolved("--- a/v1/core/x.py\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-a\n-b\n-c\n")
 

@@ -9,7 +9,14 @@ import pytest
 
 from patchkit import workspace
 from patchkit.errors import PatchkitError
-from patchkit.workspace import Replacement, Workspace, read_file, read_folder, write_file
+from patchkit.workspace import (
+    Replacement,
+    Workspace,
+    read_file,
+    read_folder,
+    write_file,
+    write_new_folder,
+)
 
 OLD = {"series": b"a.patch\n", "a.patch": b"old\n"}
 NEW = {"series": b"a.patch\nb.patch\n", "a.patch": b"new\n", "deep/b.patch": b"b\n"}
@@ -88,6 +95,18 @@ def test_what_cannot_be_staged_changes_nothing(tmp_path: Path) -> None:
     assert caught.value.hint == "nothing was changed"
     assert everything(tmp_path) == {"file": b"in the way"}
     assert sorted(p.name for p in tmp_path.iterdir()) == [".patchkit", "file", "v1"]
+
+
+def test_a_new_folder_is_written_and_a_full_one_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    write_new_folder(tmp_path / "empty", NEW)
+    write_new_folder(tmp_path / "deep" / "new", NEW)
+    assert read_folder(tmp_path / "empty") == read_folder(tmp_path / "deep" / "new") == NEW
+    with pytest.raises(PatchkitError) as caught:
+        write_new_folder(tmp_path / "empty", OLD)
+    assert str(caught.value) == f"{tmp_path}/empty: cannot be written: directory not empty"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "empty"]
+    assert read_folder(tmp_path / "empty") == NEW
 
 
 def test_reading_leaves_out_what_is_staged(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from patchkit.errors import ExitCode, PatchkitError
 from patchkit.rebase import PatchInput, RebaseResult, rebase_series
 from patchkit.report import outcome_json, tree_json
 from patchkit.series import Series, SeriesEntry, format_series
-from patchkit.workspace import Replacement, Workspace, read_file, read_folder
+from patchkit.workspace import read_file, read_folder, write_new_folder
 
 
 @click.command(short_help="Move plain patch files from one vLLM tree to another.")
@@ -47,7 +47,7 @@ def command(
         result = rebase_series(inputs, open_tree(base), open_tree(target), progress=progress)
     done = result.ok and not result.drifted
     if output is not None and done:
-        _write(config.state_folder, output, result)
+        _write(output, result)
     document = _document(result, output if done else None)
     if as_json:
         render.show_json(document)
@@ -66,7 +66,7 @@ def _read(name: str) -> list[PatchInput]:
     return [PatchInput(patch.name, format_patch(patch)) for patch in patches]
 
 
-def _write(state_folder: Path, output: Path, result: RebaseResult) -> None:
+def _write(output: Path, result: RebaseResult) -> None:
     """Write the moved patches as a series; a folder that holds anything else is left alone."""
     content = _content(result)
     there = read_folder(output) if output.is_dir() else {}
@@ -78,9 +78,7 @@ def _write(state_folder: Path, output: Path, result: RebaseResult) -> None:
             place=str(output),
             expected="an empty or a new folder",
         )
-    workspace = Workspace(state_folder)
-    with workspace.locked():
-        workspace.commit([Replacement(output, content)])
+    write_new_folder(output, content)
 
 
 def _content(result: RebaseResult) -> dict[str, bytes]:

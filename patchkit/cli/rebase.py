@@ -180,7 +180,7 @@ def _resume(
     if stopped is None:
         return _conclude(config, workspace, request, moves, as_json)
     if skipped is not None:
-        request = replace(request, skips=(*request.skips, skip_of(state, stopped, skipped)))
+        request = replace(request, skips=(*request.skips, skip_of(state, skipped)))
         return _run(config, workspace, request, as_json)
     edits = session.read_edits(state, folder)
     settled = settle(state, stopped, edits, reason, place)

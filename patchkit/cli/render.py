@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from patchkit.move import SeriesMove
     from patchkit.outcome import HunkOutcome
-    from patchkit.plan import Unshipped
     from patchkit.rebase import RebaseResult
     from patchkit.upstream.progress import Progress
 
@@ -61,7 +60,7 @@ def show_rebase(document: dict[str, Any], moves: Sequence[SeriesMove]) -> None:
     """Print what became of every hunk, then of every series, then how to go on."""
     for move in moves:
         show_outcomes(move.result.outcomes)
-        _show_notes(document["notes"] if move is moves[0] else [], move.result.unshipped)
+        _show_notes(move.result)
         for path in move.clashes:
             say(f"{path}: in the overlay, and in the target already")
     target = document["target"]["version"] or document["target"]["name"]
@@ -103,7 +102,7 @@ def _show_state(state: dict[str, Any]) -> None:
 def show_port(document: dict[str, Any], result: RebaseResult, asked: Path | None) -> None:
     """Print what became of every hunk, and where the moved patches are."""
     show_outcomes(result.outcomes)
-    _show_notes(document["notes"], result.unshipped)
+    _show_notes(result)
     if document["output"]:
         say(f"written to {document['output']}")
     elif asked is not None:
@@ -125,10 +124,10 @@ def show_check(document: dict[str, Any]) -> None:
         say(f"{place}: {count}: {report.counted(found, 'finding') if found else 'sound'}")
 
 
-def _show_notes(notes: Sequence[str], unshipped: Sequence[Unshipped]) -> None:
-    for note in notes:
+def _show_notes(result: RebaseResult) -> None:
+    for note in result.notes:
         say(f"note: {note}")
-    for section in unshipped:
+    for section in result.unshipped:
         what = "built from source" if section.section.value == "built" else "not shipped"
         say(f"note: {section.patch}: {section.path} is {what}; its hunks were not moved")
 

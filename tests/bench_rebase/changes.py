@@ -50,6 +50,19 @@ class ModuleChanges:
         """Return the old text with all hunks but some."""
         return self.applied([n for n in range(len(self.hunks)) if n not in chosen])
 
+    def regions(self, hunk: int, unit: Collection[int]) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return a hunk's lines in the old text with all but the unit, and in the new text."""
+        first, last = self.hunks[hunk][0], self.hunks[hunk][-1]
+        shift = sum(
+            (c.new_end - c.new_start) - (c.old_end - c.old_start)
+            for number, group in enumerate(self.hunks[:hunk])
+            if number not in unit
+            for c in group
+        )
+        return (
+            (first.old_start + shift, last.old_end + shift), (first.new_start, last.new_end)
+        )  # fmt: skip
+
     @cached_property
     def _facts(self) -> list[HunkFacts]:
         old, new = _facts(self.old.tree), _facts(self.new.tree)

@@ -76,6 +76,7 @@ def test_moved_patches_are_written_as_a_series(folder: Path, capsys: Out) -> Non
     }
     assert capsys.readouterr().out.endswith("1 hunk: 1 placed\nwritten to out\n")
     assert port("a/fix.patch", "--output", "out") == 0  # the same again is no clash
+    assert sorted(path.name for path in folder.iterdir()) == ["a", "out"]
 
 
 def test_an_output_that_holds_something_else_is_left_alone(folder: Path, capsys: Out) -> None:

@@ -6,7 +6,7 @@ import ast
 from random import Random
 
 from tests.bench_rebase.draw import pick
-from tests.bench_rebase.refactors.ground import DroppedError, Ground, InapplicableError, pair
+from tests.bench_rebase.refactors.ground import Ground, InapplicableError, pair, refuse_neighbours
 from tests.bench_rebase.source import (
     Definition,
     Key,
@@ -29,7 +29,7 @@ def decoy(ground: Ground, rng: Random) -> Ground:
     new = ground.fresh(one.name + ("Legacy" if isinstance(one, ast.ClassDef) else "_legacy"))
     target, truth = ground.sources
     copy = copied(target, one, new)
-    _refuse_two_orders(ground, key)
+    refuse_neighbours(ground, key, below=False)
     texts = [inserted(source, definitions(source)[key], copy) for source in (target, truth)]
     return ground.with_texts(texts[0], texts[1], f"decoy {new} before {key[0]}")
 
@@ -40,16 +40,6 @@ def _names_itself(node: Definition) -> bool:
         for decorator in node.decorator_list
         for part in ast.walk(decorator)
     )
-
-
-def _refuse_two_orders(ground: Ground, key: Key) -> None:
-    """An insertion right before the original has no order relative to the copy."""
-    target, truth = ground.sources
-    for change in ground.changes():
-        above = with_comments(target, definitions(target)[key])
-        if not any(line.strip() for line in target.lines[change.old_end : above]):
-            if change.old_end <= above <= change.old_end + 3:
-                raise DroppedError("two orders")
 
 
 def copied(source: Source, node: Definition, new: str) -> list[bytes]:

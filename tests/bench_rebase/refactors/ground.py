@@ -13,7 +13,9 @@ from tests.bench_rebase.source import (
     Key,
     Source,
     definitions,
+    first_line,
     read_source,
+    with_comments,
 )
 
 
@@ -34,13 +36,15 @@ class Ground:
     """Target and truth by path; `path` is the file of the edit, `chain` the definitions around it.
 
     `chain` goes from the outermost definition to the innermost and names the same definitions in
-    target and truth. `notes` says what was done so far.
+    target and truth. `regions` are the edit's lines in target and truth, 0-based and half-open,
+    None once a refactoring moved them. `notes` says what was done so far.
     """
 
     target: Mapping[str, bytes]
     truth: Mapping[str, bytes]
     path: str
     chain: tuple[Key, ...]
+    regions: tuple[tuple[int, int], tuple[int, int]] | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -57,6 +61,7 @@ class Ground:
             target={**self.target, self.path: target},
             truth={**self.truth, self.path: truth},
             chain=self.chain if chain is None else chain,
+            regions=None,
             notes=(*self.notes, note),
         )
 
@@ -96,3 +101,23 @@ def function_pair(ground: Ground) -> tuple[Key, Function, Function]:
     if not isinstance(one, FUNCTIONS) or not isinstance(other, FUNCTIONS):
         raise InapplicableError("the edit is in no function")
     return key, one, other
+
+
+def refuse_neighbours(ground: Ground, key: Key, *, below: bool = True) -> None:
+    """Refuse where the patch inserts right beside a definition that is moved or copied.
+
+    What it inserts could then stand on either side of the one that was moved or copied.
+    """
+    target, truth = ground.sources
+    node, other = definitions(target)[key], definitions(truth)[key]
+    start, end = with_comments(target, node), node.end_lineno or 0
+    for change in ground.changes():
+        if change.old_start < change.old_end:
+            continue
+        if first_line(other) <= change.new_start and change.new_end <= (other.end_lineno or 0):
+            continue  # goes along with the definition
+        at = change.old_start
+        above = at <= start and not any(map(bytes.strip, target.lines[at:start]))
+        under = at >= end and not any(map(bytes.strip, target.lines[end:at]))
+        if above or (under and below):
+            raise DroppedError("two orders")

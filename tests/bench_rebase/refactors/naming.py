@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from random import Random
 
+from patchkit.names import new_unresolved
 from tests.bench_rebase.bindings import Member, Scope, Use, module_scope, scope_of, uses_of
-from tests.bench_rebase.draw import pick
+from tests.bench_rebase.draw import pick, shuffled
 from tests.bench_rebase.refactors.ground import (
     DroppedError,
     Ground,
@@ -33,14 +34,16 @@ def rename_definition(ground: Ground, rng: Random) -> Ground:
     usable = [key for key in ground.chain if not _is_special(key)]
     if not usable:
         raise InapplicableError("no definition with a name of its own around the edit")
-    key = pick(rng, usable)
-    old = key[0].rpartition(".")[2]
-    pair(ground, key)
-    new = ground.fresh(f"{old}Renamed" if old[:1].isupper() else f"{old}_renamed")
-    target, truth = (renamed_definition(source, key, new) for source in ground.sources)
-    return ground.with_texts(
-        target, truth, f"rename {key[0]} to {new}", renamed_chain(ground.chain, key, new)
-    )
+    for key in shuffled(rng, usable):
+        old = key[0].rpartition(".")[2]
+        pair(ground, key)
+        new = ground.fresh(f"{old}Renamed" if old[:1].isupper() else f"{old}_renamed")
+        target, truth = (renamed_definition(source, key, new) for source in ground.sources)
+        if new_unresolved(ground.target[ground.path], target):
+            continue  # a quoted annotation names it, and strings never follow
+        chain = renamed_chain(ground.chain, key, new)
+        return ground.with_texts(target, truth, f"rename {key[0]} to {new}", chain)
+    raise DroppedError("refactoring leaves a name undefined")
 
 
 def _is_special(key: Key) -> bool:
@@ -94,7 +97,7 @@ def _members_meant(module: Scope, owner: Scope, name: str) -> list[Member]:
     family = [owner, *_subclasses(module, owner)]
     if any(name in scope.bound for scope in family[1:]):
         raise InapplicableError(f"{name} is overridden in the module")
-    if any(name in base.bound for base in _bases(module, owner)):
+    if any(name in base.bound for base in _bases(owner)):
         raise InapplicableError(f"{name} overrides another one in the module")
     return [
         member
@@ -108,14 +111,15 @@ def _subclasses(module: Scope, owner: Scope) -> list[Scope]:
     found: list[Scope] = []
     known = [owner]
     for scope in module.within():  # in the order of the text: bases come first
-        if scope.kind == "class" and scope not in known:
-            if any(base in known for base in _direct_bases(scope)):
-                found.append(scope)
-                known.append(scope)
+        if scope.kind != "class" or scope in known:
+            continue
+        if any(base in known for base in _direct_bases(scope)):
+            found.append(scope)
+            known.append(scope)
     return found
 
 
-def _bases(module: Scope, owner: Scope) -> list[Scope]:
+def _bases(owner: Scope) -> list[Scope]:
     found: list[Scope] = []
     work = _direct_bases(owner)
     while work:
