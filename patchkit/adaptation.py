@@ -80,6 +80,14 @@ def make_adaptation(
         raise PatchkitError("the file was not changed", place=path, expected="an edited file")
     if not reason.strip():
         raise PatchkitError("an adaptation has no reason", place=path, hint="give --reason TEXT")
+    try:
+        after.decode("utf-8"), before.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise PatchkitError(
+            "an adaptation is stored as text, and the file is not UTF-8",
+            place=path,
+            hint="leave the hunk out with --skip, and change the file by a patch of its own",
+        ) from error
     section = diff_files({path: before}, {path: after})[0]
     names = _definitions_changed(before, section)
     return Adaptation(

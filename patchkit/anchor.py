@@ -29,7 +29,7 @@ from patchkit.surface import reads
 from patchkit.syntax import Node, parse_module, try_module
 
 FORMAT = 1
-_OVERRIDE = re.compile(r"^\[\[?override\b", re.MULTILINE)
+_OVERRIDE = re.compile(r"^[ \t]*\[\[?[ \t]*[\"']?override\b", re.MULTILINE)
 _HEAD = "# Generated from the patch and its base; edit nothing above [override].\n"
 
 
@@ -58,7 +58,19 @@ def parse_anchors(data: bytes, place: str) -> Anchors:
     entries = override.get("adaptation", []) if isinstance(override, dict) else None
     if not isinstance(entries, list):
         raise PatchkitError("override.adaptation is not a list of tables", place=place)
+    unknown = sorted(set(override) - {"adaptation"})
+    if unknown:
+        raise PatchkitError(
+            f"unknown field `override.{unknown[0]}`", place=place, expected="override.adaptation"
+        )
     found = _OVERRIDE.search(text)
+    generated = text.find("[generated]")
+    if override and (found is None or found.start() < generated):
+        raise PatchkitError(
+            "the overrides do not follow the generated part under a head of their own",
+            place=place,
+            expected="[[override.adaptation]] after [generated]",
+        )
     split = found.start() if found else len(text)
     adaptations = tuple(
         _adaptation(e, f"{place}: adaptation {i}") for i, e in enumerate(entries, 1)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-CALLABLE = frozenset({"function", "class"})
+CALLABLE = frozenset({"method", "function", "class"})
 _STORE = re.compile(rb"\s*(?:[:,)\]]|[-+*/|&@%^<>]*=(?!=)|in\b|as\b)")
 _COMMA_ENDS_LINE = re.compile(rb"[^\n#]*,[ \t]*(?:#[^\n]*)?\r?\n")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -38,9 +38,9 @@ class Signature:
 class Definition:
     """One place that defines a name.
 
-    `kind` is "function", "class", "field" (assigned or annotated in a class body), "module" (bound
-    at module level), "self" (`self.NAME = ...`), "store" (`other.NAME = ...`), or "text" (a string
-    that is the name: `setattr` or a table of names may define it).
+    `kind` is "method", "function", "class", "field" (bound in a class body), "module" (bound at
+    module level), "import" (imported there), "self" (`self.NAME = ...`), "store" (`other.NAME =
+    ...`), or "text" (a string that is the name: `setattr` or a table of names may define it).
     """
 
     kind: str
@@ -134,10 +134,13 @@ def _pattern(name: str) -> re.Pattern[bytes]:
 def _defined_by(node: ast.AST, place: str, name: str) -> Iterator[Definition]:
     if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
         if node.name == name:
-            kind = "class" if isinstance(node, ast.ClassDef) else "function"
+            kind = "method" if place == "class" else "function"
+            kind = "class" if isinstance(node, ast.ClassDef) else kind
             yield Definition(kind, node.lineno, _signature(node))
             if place == "module":
                 yield Definition("module", node.lineno)
+            elif place == "class" and kind == "class":
+                yield Definition("field", node.lineno)
     elif isinstance(node, ast.Attribute):
         if node.attr == name and isinstance(node.ctx, ast.Store):
             own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
@@ -147,7 +150,7 @@ def _defined_by(node: ast.AST, place: str, name: str) -> Iterator[Definition]:
             yield Definition("field" if place == "class" else "module", node.lineno)
     elif isinstance(node, ast.alias):
         if place == "module" and (node.asname or node.name.partition(".")[0]) == name:
-            yield Definition("module", node.lineno)
+            yield Definition("import", node.lineno)
     else:
         for text in _texts(_string_parts(node)):
             if text.value == name or (_is_naming(node) and name in _split(text)):

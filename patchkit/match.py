@@ -18,10 +18,13 @@ from itertools import pairwise
 from patchkit.sequence import longest_increasing
 from patchkit.syntax import Node
 
-# Dice shares of common tokens: half in common, and a tenth ahead of every rival.
+# Dice shares of common words: half in common (a third where both sides have one element left), and
+# a tenth ahead of every rival.
 SIMILAR = 0.5
+SIMILAR_ALONE = 0.34
 MARGIN = 0.1
 _TOKEN = re.compile(rb"\w+|[^\w\s]")
+_WORD = re.compile(rb"\w+")
 
 Pairs = list[tuple[int, int]]
 
@@ -206,8 +209,9 @@ def _match_similar(
     """Pair what is left by the share of common tokens, where the best clearly wins both ways."""
     if len(olds) * len(news) > 4096:
         return []
-    bags_old = {i: tokens(old[i]) for i in olds}
-    bags_new = {j: tokens(new[j]) for j in news}
+    # Words alone: every call has brackets in common with every other.
+    bags_old = {i: Counter(_WORD.findall(old[i].text)) for i in olds}
+    bags_new = {j: Counter(_WORD.findall(new[j].text)) for j in news}
     scores: dict[tuple[int, int], float] = {}
     for i in olds:
         for j in news:
@@ -217,7 +221,7 @@ def _match_similar(
     for (i, j), score in sorted(scores.items(), key=lambda item: (-item[1], item[0])):
         rivals = [s for (x, y), s in scores.items() if (x == i) != (y == j)]
         alone = len(olds) == 1 and len(news) == 1
-        needed = SIMILAR / 2 if alone else SIMILAR
+        needed = SIMILAR_ALONE if alone else SIMILAR
         if score >= needed and all(score - rival >= MARGIN for rival in rivals):
             result.append((i, j))
     return longest_increasing(sorted(result))

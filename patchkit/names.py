@@ -16,7 +16,7 @@ from patchkit.builtin_names import BUILTINS, CLASS_NAMES, MODULE_NAMES
 from patchkit.scope_rules import scan
 from patchkit.scopes import Binding, Kind, Path, Read, Scope
 from patchkit.surplus import beyond, surplus
-from patchkit.syntax import parse_module
+from patchkit.syntax import NotPythonError, parse_module
 
 UNBOUND = "unbound"
 BEFORE_ASSIGNMENT = "read before assignment"
@@ -54,7 +54,10 @@ class Rebinding:
 @lru_cache(maxsize=64)
 def module_scope(source: bytes) -> Scope:
     """Return the scopes of a module; raises `NotPythonError`."""
-    return scan(parse_module(source).tree)
+    try:
+        return scan(parse_module(source).tree)
+    except RecursionError as error:
+        raise NotPythonError("an expression is nested too deeply") from error
 
 
 def is_open(source: bytes) -> bool:

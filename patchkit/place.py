@@ -314,7 +314,9 @@ class PythonPlacer:
         places = [p for b in bare for p in self.correspondence.places_of(b, self.path)]
         outline = self.correspondence.outline(self.path)
         gone = outline is None or (name != MODULE and name not in outline.by_name)
-        if gone and not refusals:
+        if gone and all(
+            view.path == self.path and not view.evidence for view in self.views.of(group)
+        ):
             where = f"`{name}` is" if name != MODULE else f"{self.path} is"
             reason = f"{where} not in the target under its name, nor clearly elsewhere"
             return Verdict(Status.ORPHANED, name, reason=reason, candidates=tuple(places))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from patchkit.align import STATEMENT_LISTS, Alignment
 from patchkit.edit import Change, Edit, InexactError, lift
+from patchkit.match import key_of
 from patchkit.outcome import Evidence
 from patchkit.outline import outline_of
 from patchkit.syntax import Module, Node, NotPythonError, is_docstring, parse_module
@@ -159,13 +160,25 @@ def _neighbours(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted 
     before = _same_neighbour(edit, counterpart, alignment, -1)
     after = _same_neighbour(edit, counterpart, alignment, 1)
     if before and after:
-        return None
+        if _is_certain(edit.prev, alignment) or _is_certain(edit.next, alignment):
+            return None
+        text = f"both neighbours in {_where(edit)} were rewritten upstream"
+        return Refuted("same-place", text)
     if _order_free(edit) and _between(edit, counterpart, alignment):
         return None
     side = "before" if not before else "after"
     return Refuted(
         "same-place", f"the neighbour {side} it in {_where(edit)} is not the authored one"
     )
+
+
+def _is_certain(node: Node | None, alignment: Alignment) -> bool:
+    """Whether a neighbour is beyond doubt: a list's end, the same content, or the same name."""
+    if node is None or node.kind == "Comment":
+        return True
+    image = alignment.image(node)
+    assert image is not None
+    return image.digest == node.digest or key_of(node) is not None
 
 
 def _single(edit: Edit) -> bool:

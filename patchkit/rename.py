@@ -9,6 +9,7 @@ code along, by Python's scopes alone.
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -151,11 +152,11 @@ def _name_span(module: Module, node: Node, name: str) -> tuple[int, int]:
     tree = node.tree
     assert isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
     start = module.offset(tree.lineno, tree.col_offset)
-    position = module.source.index(name.encode(), start)
-    words = module.source[start:position].split()
-    if words not in ([b"def"], [b"class"], [b"async", b"def"]):
+    head = re.compile(rb"(?:async\s+)?(?:def|class)\s+(%b)\b" % name.encode())
+    found = head.match(module.source, start)
+    if found is None:
         raise UnsureError(f"`{name}` is not where Python says")
-    return position, position + len(name.encode())
+    return found.span(1)
 
 
 # Recognising ------------------------------------------------------------------------------------

@@ -101,6 +101,10 @@ def _move(file: FilePatch, root: Root) -> FilePatch:
     old = None if file.old_path is None else root.of(file.old_path) or file.old_path
     if file.change is FileChange.MODIFY:
         old = new
+    elif new is not None and old is not None and root.of(new) is None and root.stripped:
+        # A move between two folders that are compared, old/vllm/x.py and new/vllm/y.py.
+        parts = _parts(new)[len(root.stripped) :]
+        new = root.prefix + "/".join(parts) if parts else new
     return replace(file, old_path=old, new_path=new)
 
 

@@ -18,13 +18,13 @@ from patchkit.tree_index import Found, TreeIndex
 
 __all__ = ["DriftReport", "Read", "drift", "reads"]
 
-_STRONG = frozenset({"function", "class", "field", "module", "self"})
-_ATTRIBUTE = _STRONG | {"store"}
+# What an object has; what starts from a module of the package may be any name of that as well.
+_OBJECT = frozenset({"field", "method", "self", "store"})
 _MODULE = frozenset({"module"})
 _TEXT = frozenset({"text"})
 # What of a name is shown as its definition, best first.
-_RANK = ("field", "self", "function", "class", "module", "store")
-_OBJECTS = frozenset({"object", "ABC", "Protocol", "Generic"})
+_RANK = ("field", "method", "self", "module", "store")
+_PLAIN_BASES = frozenset({"object", "ABC", "Protocol", "Generic"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +92,16 @@ class _Check:
 
     def name(self, read: Read) -> None:
         """Judge an attribute, a module's name or an import."""
-        kinds = _ATTRIBUTE if read.kind == "attribute" else _MODULE
-        if self.target.near(read.name, kinds):
+        kinds, anything = _MODULE, _MODULE | {"import"}
+        if read.kind == "attribute":
+            kinds = _OBJECT | _MODULE if read.origin else _OBJECT
+            anything |= _OBJECT
+        if self.target.near(read.name, anything):
             return
         # Cheap first: what the base defines nowhere ends here with one search of the whole base.
         if not self.base.near(read.name, kinds) and not self.base.everywhere(read.name, kinds):
             return
-        if self.target.everywhere(read.name, kinds):
+        if self.target.everywhere(read.name, anything):
             return
         places = self.base.everywhere(read.name, kinds)
         doubt = self._doubt(read, places)
@@ -179,7 +182,7 @@ def _takes(index: TreeIndex, callee: Found, keyword: str) -> _Taken:
         anything = anything or signature.any_keyword
         unknown |= signature.decorators
         for base in signature.bases:
-            if base in seen or base in _OBJECTS:
+            if base in seen or base in _PLAIN_BASES:
                 continue
             seen.add(base)
             classes = index.everywhere(base, frozenset({"class"}))

@@ -340,6 +340,16 @@ def test_type_parameters_are_a_scope_of_their_own():
     ]  # fmt: skip
 
 
+def test_chains_as_long_as_they_are_deep():
+    chain = "if a == 0:\n    x = 0\n" + "".join(
+        f"elif a == {n}:\n    x = {n}\n" for n in range(900)
+    )
+    assert kinds(f"a = 1\n{chain}print(x)\n") == []
+    assert kinds("x = " + " + ".join(["1"] * 900) + " + y\n") == [("y", "unbound")]
+    with pytest.raises(NotPythonError, match="nested too deeply"):
+        unresolved(b"x" + b".f()" * 900)
+
+
 def test_what_this_python_cannot_parse_is_said():
     with pytest.raises(NotPythonError):
         unresolved(b"def f(:\n")

@@ -162,6 +162,6 @@ def test_removal_of_a_keyword_is_not_upstream_while_the_keyword_has_another_valu
 def test_replacement_is_upstream_only_where_the_old_is_gone_as_well() -> None:
     base, authored = "def f():\n    a()\n    b()\n", "def f():\n    a()\n    c()\n"
     assert found(base, authored, authored) == [
-        "expression replaced: the target has it in `f`, line 3"
+        "statement replaced: the target has it in `f`, line 3"
     ]
     assert found(base, authored, "def f():\n    a()\n    b()\n    c()\n") == [None]

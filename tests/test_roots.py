@@ -193,6 +193,14 @@ def test_a_move_follows_its_old_name() -> None:
     assert notes == ["root found by matching the tree: v1/core/x.py is vllm/v1/core/x.py"]
 
 
+def test_a_move_between_compared_folders() -> None:
+    names = "from old/vllm/v1/core/x.py", "to new/vllm/y.py"
+    patch = "diff --git a/old/vllm/v1/core/x.py b/new/vllm/y.py\n"
+    files, _ = resolved(patch + "".join(f"rename {name}\n" for name in names))
+
+    assert (files[0].old_path, files[0].new_path) == ("vllm/v1/core/x.py", "vllm/y.py")
+
+
 def test_files_under_the_root_of_others_need_not_hold_their_hunks() -> None:
     assert paths(edit("v1/core/x.py"), edit("core/x.py")) == ["vllm/v1/core/x.py", "vllm/core/x.py"]
 

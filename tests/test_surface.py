@@ -211,6 +211,15 @@ def test_what_the_base_does_not_define_cannot_drift():
     assert judge(lists, {"vllm/a.py": ""}, code) == DriftReport()
 
 
+def test_an_object_does_not_have_what_only_modules_have():
+    base = {"vllm/a.py": "from torch import scatter\ndef gather(): ...\nfold = 1\n"}
+    code = "def f(x):\n    return x.scatter(), x.gather(), x.fold\n"
+    assert judge(base, {"vllm/a.py": ""}, code) == DriftReport()
+    code = "import vllm.a\ndef f():\n    return vllm.a.scatter, vllm.a.gather, vllm.a.fold\n"
+    report = judge(base, {"vllm/a.py": ""}, code)
+    assert [d.name for d in report.drifts] == ["fold", "gather"]
+
+
 def test_what_another_package_owns_cannot_drift():
     base = {"vllm/a.py": "def empty(): ...\n"}
     code = "import torch\ndef f():\n    return torch.empty(1)\n"

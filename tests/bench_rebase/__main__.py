@@ -1,4 +1,4 @@
-"""The command line: `python -m tests.bench_rebase --releases 0.27.1:0.28.0 --seed 1 --cases 200`."""
+"""The command line: `python -m tests.bench_rebase --releases 0.27.1:0.28.0 --seed 1`."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from tests.bench_rebase.source import FUNCTIONS, Source, read_source, split_line
 Range = tuple[int, int]
 Located = ast.expr | ast.stmt | ast.arg | ast.alias | ast.pattern | ast.excepthandler
 
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 _NAMED = re.compile(rb"(?:async\s+def|def|class)\s+")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -153,7 +154,7 @@ class _Reader:
     def visit(self, node: ast.AST | None) -> None:
         if node is None:
             return
-        action = getattr(self, f"visit_{type(node).__name__}", None)
+        action = getattr(self, _action(type(node)), None)
         if action is not None:
             action(node)
         elif isinstance(node, _COMPREHENSIONS):
@@ -165,17 +166,17 @@ class _Reader:
         for node in nodes:
             self.visit(node)
 
-    def visit_Name(self, node: ast.Name) -> None:
+    def on_name(self, node: ast.Name) -> None:
         how = "read" if isinstance(node.ctx, ast.Load) else "assign"
         start = self.start(node)
         self.use(node.id, (start, start + len(node.id.encode())), how)
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
+    def on_attribute(self, node: ast.Attribute) -> None:
         self.visit(node.value)
         member = Member(node.attr, node.value, self.scope, self.tail(node, node.attr))
         self.scope.members.append(member)
 
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+    def on_named_expr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
         owner = self.scope
         while owner.kind == "comprehension" and owner.parent is not None:
@@ -190,15 +191,15 @@ class _Reader:
         assert match is not None
         self.use(node.name, (match.end(), match.end() + len(node.name.encode())), "def")
 
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def on_function_def(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self.definition(node)
         self.outer_parts(node.args)
         self.visit(node.returns)
         self.inside("function", node, lambda: (self.parameters(node.args), self.all(node.body)))
 
-    visit_AsyncFunctionDef = visit_FunctionDef
+    on_async_function_def = on_function_def
 
-    def visit_Lambda(self, node: ast.Lambda) -> None:
+    def on_lambda(self, node: ast.Lambda) -> None:
         self.outer_parts(node.args)
         self.inside("function", node, lambda: (self.parameters(node.args), self.visit(node.body)))
 
@@ -212,7 +213,7 @@ class _Reader:
             start = self.start(arg)
             self.use(arg.arg, (start, start + len(arg.arg.encode())), "parameter")
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+    def on_class_def(self, node: ast.ClassDef) -> None:
         self.definition(node)
         self.all(node.bases)
         self.all(node.keywords)
@@ -232,23 +233,23 @@ class _Reader:
 
         self.inside("comprehension", node, walk)
 
-    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+    def on_import(self, node: ast.Import | ast.ImportFrom) -> None:
         for alias in node.names:
             if alias.asname:
                 self.use(alias.asname, self.tail(alias, alias.asname), "import")
             else:
                 self.use(alias.name.split(".")[0], None, "import")
 
-    visit_ImportFrom = visit_Import
+    on_import_from = on_import
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+    def on_except_handler(self, node: ast.ExceptHandler) -> None:
         self.visit(node.type)
         if node.name and node.type is not None:
             place = self.found(node.name, self.end(node.type), self.start(node.body[0]))
             self.use(node.name, place, "assign")
         self.all(node.body)
 
-    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> None:
+    def on_global(self, node: ast.Global | ast.Nonlocal) -> None:
         declared = self.scope.globals if isinstance(node, ast.Global) else self.scope.nonlocals
         declared.update(node.names)
         if isinstance(node, ast.Global):
@@ -256,24 +257,24 @@ class _Reader:
         for name in node.names:
             self.use(name, self.found(name, self.start(node) + 6, self.end(node)), "declared")
 
-    visit_Nonlocal = visit_Global
+    on_nonlocal = on_global
 
-    def visit_MatchAs(self, node: ast.MatchAs) -> None:
+    def on_match_as(self, node: ast.MatchAs) -> None:
         self.visit(node.pattern)
         if node.name:
             self.use(node.name, self.tail(node, node.name), "assign")
 
-    def visit_MatchStar(self, node: ast.MatchStar) -> None:
+    def on_match_star(self, node: ast.MatchStar) -> None:
         if node.name:
             self.use(node.name, self.tail(node, node.name), "assign")
 
-    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+    def on_match_mapping(self, node: ast.MatchMapping) -> None:
         self.all(node.keys)
         self.all(node.patterns)
         if node.rest:
             self.use(node.rest, None, "assign")
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+    def on_joined_str(self, node: ast.JoinedStr) -> None:
         """Read the expressions from the text: the tree's positions inside depend on the Python."""
         text = self.source.text
         for literal in literals(text, self.start(node), self.end(node)):
@@ -291,6 +292,11 @@ class _Reader:
         self.base = at - 1
         self.visit(tree.body)
         self.starts, self.base = kept
+
+
+@lru_cache(maxsize=256)
+def _action(kind: type[ast.AST]) -> str:
+    return "on_" + _CAPITAL.sub("_", kind.__name__).lower()
 
 
 def _parameters(args: ast.arguments) -> list[ast.arg]:

@@ -183,12 +183,12 @@ def _undefined(files: Files) -> set[str]:
 
 def _check_refactored(before: Ground, after: Ground) -> None:
     """Require that the refactoring left both sides valid, and the patch still its effect."""
-    for old, new in ((before.target, after.target), (before.truth, after.truth)):
-        try:
-            if _undefined(new) - _undefined(old):
-                raise DroppedError("refactoring leaves a name undefined")
-        except NotPythonError as err:
-            raise AssertionError(f"refactoring broke the file: {after.notes}: {err}") from err
+    known = _undefined(before.target) | _undefined(before.truth)
+    try:
+        if (_undefined(after.target) | _undefined(after.truth)) - known:
+            raise DroppedError("refactoring leaves a name undefined")
+    except NotPythonError as err:
+        raise AssertionError(f"refactoring broke the file: {after.notes}: {err}") from err
     for path in sorted(after.target):
         _require_names(after.target[path], after.truth[path], "patch leaves a name undefined")
     changed = [

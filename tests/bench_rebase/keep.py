@@ -34,7 +34,7 @@ def keep_case(
         *(f"done       {note}" for note in case.notes),
         f"verdict    {judgement.verdict}: {judgement.remark}",
         "",
-        *(_outcome(outcome) for outcome in outcomes),
+        *(outcome_text(outcome) for outcome in outcomes),
     ]
     (place / "case.txt").write_text("\n".join(lines) + "\n")
     return place
@@ -46,7 +46,8 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
         (folder / path).write_bytes(content)
 
 
-def _outcome(outcome: HunkOutcome) -> str:
+def outcome_text(outcome: HunkOutcome) -> str:
+    """Return all that an outcome says, for people."""
     lines = [
         f"hunk {outcome.hunk}: {outcome.status} by {outcome.method}, lines {outcome.target_lines}",
         f"  {outcome.definition_before} -> {outcome.definition_after} in {outcome.path_after}",

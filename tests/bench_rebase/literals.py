@@ -52,7 +52,9 @@ def literals(text: bytes, start: int = 0, end: int | None = None) -> Iterator[Li
         yield Literal(match.start(), start, match[1].decode().lower(), (match.end(), close))
 
 
-def _closing(text: bytes, at: int, quote: bytes) -> int:
+def _closing(text: bytes, start: int, quote: bytes) -> int:
+    """Return where the quote closes what starts after the opening one."""
+    at = start
     while at < len(text):
         if text[at : at + 1] == b"\\":
             at += 2
@@ -62,7 +64,7 @@ def _closing(text: bytes, at: int, quote: bytes) -> int:
             break
         else:
             at += 1
-    raise UnclosedError(f"literal at byte {at} has no end")
+    raise UnclosedError(f"literal at byte {start} has no end")
 
 
 def fields(text: bytes, literal: Literal) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,6 @@ from tests.bench_rebase.draw import pick
 from tests.bench_rebase.refactors.ground import Ground, InapplicableError, pair, refuse_neighbours
 from tests.bench_rebase.source import (
     Definition,
-    Key,
     Source,
     definitions,
     first_line,

@@ -59,10 +59,8 @@ def with_parameter(source: Source, node: Function, name: str) -> bytes:
             if source.text[:at].rstrip().endswith(b"("):
                 raise InapplicableError("the last default is in parentheses")
         before = source.lines[arg.lineno - 1][: arg.col_offset].rstrip(b"*")
-        if before.strip():
-            new = b", " + new
-        else:  # parameters stand on lines of their own
-            new = b",\n" + before + new
+        # Where the last one has a line of its own, so does the new one.
+        new = (b", " if before.strip() else b",\n" + before) + new
         return spliced(source.text, [(end, end, new)])
     if node.args.kwarg is not None:
         start, _ = source.span(node.args.kwarg)

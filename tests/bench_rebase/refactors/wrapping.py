@@ -36,21 +36,19 @@ def _manager(ground: Ground) -> bytes:
 
 
 def _imported(source: Source) -> set[str]:
-    """Return the names that the module's own statements import, unless bound otherwise too."""
-    uses = module_scope(source.text).uses
-    bound = [
-        use.name
+    """Return the modules that the top level imports under their own name."""
+    plain = {
+        alias.name
         for statement in source.tree.body
-        for use in uses
         if isinstance(statement, ast.Import)
-        and use.how == "import"
-        and any(alias.name == use.name and not alias.asname for alias in statement.names)
-    ]
-    return set(bound)
+        for alias in statement.names
+        if alias.asname is None
+    }
+    return plain & module_scope(source.text).bound
 
 
 def wrapped(source: Source, node: Function, manager: bytes) -> bytes:
-    """Return the text with a function's body wrapped; raises Inapplicable for a body on one line."""
+    """Return the text with a function's body wrapped, unless it stands on the header's line."""
     body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     if not body:
         raise InapplicableError("the function has only a docstring")
