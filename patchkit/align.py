@@ -75,7 +75,7 @@ class Alignment:
 _FRAMES = {
     "Call": ("func",), "Assign": ("targets",), "AnnAssign": ("target",), "AugAssign": ("target",),
     "branch": ("test",), "While": ("test",), "With": ("items",), "AsyncWith": ("items",),
-    "For": ("target", "iter"), "AsyncFor": ("target", "iter"), "ExceptHandler": ("type",),
+    "For": ("iter",), "AsyncFor": ("iter",), "ExceptHandler": ("type",),
     "match_case": ("pattern", "guard"), "pair": ("key",), "Subscript": ("value",),
 }  # fmt: skip
 
@@ -83,7 +83,8 @@ _FRAMES = {
 def _same_frame(node: Node, parent: Node) -> bool:
     """Whether the block or list around a node is the one around its image.
 
-    A condition that was extended by more conditions is still the authored one.
+    A condition that was extended by more conditions is still the authored one, and so is a loop
+    over the same things wrapped in a call (`enumerate(layers)`).
     """
     old = node.parent
     assert old is not None
@@ -98,13 +99,14 @@ def _same_frame(node: Node, parent: Node) -> bool:
         digests = {n.digest for n in left.nodes}
         if digests == {n.digest for n in right.nodes}:
             continue
-        parts = {part.digest for n in right.nodes if n.kind == "BoolOp" for part in n.children}
+        parts = {part.digest for n in right.nodes if n.kind in _EXTENDED for part in n.children}
         parts |= {n.digest for n in right.nodes if name == "items"}
         if not digests <= parts:
             return False
     return True
 
 
+_EXTENDED = ("BoolOp", "Call")
 STATEMENT_LISTS = ("body", "orelse", "finalbody")
 _WRAPPERS = ("With", "AsyncWith", "If", "Try", "TryStar", "For", "AsyncFor", "While")
 
@@ -122,11 +124,15 @@ def wrapped(olds: Sequence[Node], news: Sequence[Node], pairs: Pairs) -> dict[No
     if not code or not blocks:
         return {}
     total = sum(len(n.text) for n in code)
+    plain = {news[j]: olds[i] for i, j in match_similar(olds, news, pairs)}
     found: list[dict[Node, Node]] = []
     for block in blocks:
+        # The block may be an old statement that changed: then it keeps more of it than any inside.
+        as_itself = _kept(plain[block], block) if block in plain else 0.0
         for inner in _inner_lists(block):
             images = {missing[i]: inner[j] for i, j in match_lists(missing, inner)}
-            if 2 * sum(_kept(n, images.get(n)) for n in code) > total:
+            kept = sum(_kept(n, images.get(n)) for n in code)
+            if 2 * kept > total and kept > as_itself:
                 found.append(images)
     return found[0] if len(found) == 1 else {}
 

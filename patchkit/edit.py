@@ -283,7 +283,8 @@ _KINDS = {
     "args": "argument", "keywords": "argument", "params": "parameter", "elts": "element",
     "pairs": "entry", "branches": "branch", "names": "import", "decorators": "decorator",
     "bases": "base class", "handlers": "handler", "cases": "case", "operands": "operand",
-    "values": "operand", "lines": "docstring line", "comparators": "operand", "items": "item", "generators": "generator",
+    "values": "operand", "lines": "docstring line", "comparators": "operand", "items": "item",
+    "generators": "generator",
 }  # fmt: skip
 _LISTS = ("body", "orelse", "finalbody")
 

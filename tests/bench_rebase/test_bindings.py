@@ -201,7 +201,12 @@ def test_locals_of_real_modules_are_those_of_the_compiler(module):
         compared += 1
         own = scope.bound - scope.globals - scope.nonlocals
         assert own == set(table.get_locals()), table.get_name()
-    assert compared > 50
+        owners = {(use.name, scope.owner(use.name)) for use in scope.uses}
+        outer = {n for n, owner in owners if owner is not None and owner.kind == "function"}
+        assert outer - own == {n for n, _ in owners} & set(table.get_frees()), table.get_name()
+        beyond = {n for n, owner in owners if owner is None or owner.kind == "module"}
+        assert beyond == {n for n, _ in owners} & set(table.get_globals()), table.get_name()
+    assert compared >= 40
 
 
 def same_functions(module, data):
