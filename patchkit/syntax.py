@@ -30,6 +30,7 @@ _STRING_OR_COMMENT = re.compile(
 _CODING = re.compile(
     rb"(?:\xef\xbb\xbf)?(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)"
 )
+SIGNS = ("close", "colon")  # slots of what ends a header: there for placing, saying nothing
 DEFINITIONS = ("FunctionDef", "AsyncFunctionDef", "ClassDef")
 
 
@@ -149,6 +150,8 @@ class Node:
         """The digest the node would have under another label (a definition under another name)."""
         parts = [self.kind.encode(), b"\0", label.encode("utf-8", "surrogatepass")]
         for slot in self.slots:
+            if slot.name in SIGNS:
+                continue
             parts.append(b"\1" + slot.name.encode())
             parts.extend(n.digest for n in slot.nodes if n.kind != "Comment")
         return hashlib.blake2b(b"".join(parts), digest_size=16).digest()

@@ -17,6 +17,10 @@ _COMPOUND = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If, ast.For, ast.AsyncFor,
     ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match,
 )  # fmt: skip
+_HEADED = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.AsyncFor, ast.While,
+    ast.With, ast.AsyncWith, ast.ExceptHandler, ast.match_case,
+)  # fmt: skip
 _SKIPPED = {"ctx", "type_comment", "kind", "type_ignores", "simple"}
 _LEAVES = (ast.JoinedStr, ast.Constant, ast.Name, ast.Global, ast.Nonlocal)
 
@@ -31,11 +35,44 @@ def build_slots(node: Node) -> tuple[Slot, ...]:
     if not isinstance(tree, ast.AST) or isinstance(tree, _LEAVES):
         return ()
     builder = _BUILDERS.get(type(tree), _generic)
-    slots = [slot for slot in builder(node, tree) if slot.nodes or slot.name in _BODY_NAMES]
-    return tuple(sorted(slots, key=lambda s: s.nodes[0].start if s.nodes else node.end))
+    slots = [slot for slot in builder(node, tree) if slot.nodes]
+    ordered = sorted(slots, key=lambda s: s.nodes[0].start)
+    return tuple(_with_signs(node, ordered)) if isinstance(tree, _HEADED) else tuple(ordered)
 
 
-_BODY_NAMES = ("body",)
+def _with_signs(node: Node, slots: list[Slot]) -> list[Slot]:
+    """The slots of a headed block with the signs that end its header, as children of their own.
+
+    Without them one change would reach from the last parameter to the first statement.
+    """
+    index = next((i for i, s in enumerate(slots) if s.name == "body"), None)
+    if index is None:
+        return slots
+    start = slots[index - 1].nodes[-1].end if index else node.start
+    colon = _find_sign(node.module, b":", start, slots[index].nodes[0].start)
+    signs = [_sign(node.module, "colon", colon)] if colon is not None else []
+    if isinstance(node.tree, (ast.FunctionDef, ast.AsyncFunctionDef)) and colon is not None:
+        before = [s.nodes[-1].end for s in slots if s.name in _BEFORE]
+        close = _find_sign(node.module, b")", max([node.start, *before]), colon)
+        if close is not None and all(s.nodes[0].start > close or s.name in _BEFORE for s in slots):
+            signs.append(_sign(node.module, "close", close))
+    return sorted([*slots, *signs], key=lambda s: s.nodes[0].start)
+
+
+_BEFORE = ("decorators", "type_params", "params")
+
+
+def _sign(module: Module, name: str, position: int) -> Slot:
+    return Slot(name, (Node(module, None, "sign", "", position, position + 1),), True)
+
+
+def _find_sign(module: Module, sign: bytes, start: int, end: int) -> int | None:
+    """The first of a sign in a stretch, comments aside."""
+    text = bytearray(module.source[start:end])
+    for begin, stop in module.comments_between(start, end):
+        text[begin - start : stop - start] = b" " * (min(stop, end) - begin)
+    found = bytes(text).find(sign)
+    return start + found if found >= 0 else None
 
 
 # Expressions and other parts -----------------------------------------------------------------
@@ -189,7 +226,8 @@ def _tuple_slots(node: Node, tree: tuple[object, ...]) -> tuple[Slot, ...]:
         branch = tree[0]
         assert isinstance(branch, ast.If)
         test = Slot("test", _nodes(node.module, [branch.test]), True)
-        return (test, Slot("body", _statements(node, branch.body, "body"), False))
+        body = Slot("body", _statements(node, branch.body, "body"), False)
+        return tuple(_with_signs(node, [test, body]))
     names = ("key", "value") if node.kind == "pair" else ("annotation", "default")
     slots = []
     for name, part in zip(names, tree, strict=True):

@@ -282,7 +282,7 @@ def _inserted(edit: Edit, alignment: Alignment) -> Piece | None:
 def _list_column(edit: Edit, alignment: Alignment) -> int:
     """The indentation of the target's statement list that an edit goes to."""
     for node in (edit.left, edit.right):
-        image = alignment.image(node[0]) if node else None
+        image = alignment.image(node[0]) if node and node[0].is_statement else None
         if image is not None:
             return image.module.column(image.start)
     image = alignment.image(edit.removed[0]) if edit.removed else None
@@ -292,7 +292,7 @@ def _list_column(edit: Edit, alignment: Alignment) -> int:
 def _column_of(edit: Edit) -> int:
     """The indentation of the authored statement list."""
     for pair in (edit.left, edit.right):
-        if pair is not None:
+        if pair is not None and pair[1].is_statement:
             return pair[1].module.column(pair[1].start)
     nodes = edit.inserted or edit.removed
     return nodes[0].module.column(nodes[0].start)

@@ -57,6 +57,10 @@ def test_an_element_that_a_literal_holds_twice_since_it_grew(before, after, elem
         ("y = x[a, b]", "y = x[a, b, b]"),
         ("a, b = f()", "a, b, a = f()"),
         ("x = [f(a), g]", "x = [f(a), g, f(a)]"),
+        ("x = [a, b, b]", "x = [a, a, b]"),
+        ("x = [a]", "x = [a, a]"),
+        ("x = (a, b)", "x = [a, b, a]"),
+        ("x = [a, b]", "def f():\n    return [a, b, a]"),
     ],
 )
 def test_an_element_that_is_repeated_for_a_reason(before, after):
@@ -96,9 +100,34 @@ def test_equal_values_of_a_plain_class_are_nobodys_business():
     assert found(plain, plain + "        KVARN = 7\n") == []
 
 
+def test_values_that_cannot_be_compared_are_not_equal():
+    lists = "class Mode(Enum):\n    A = [1]\n    B = [1]\n    C: int\n    D = f(1)\n    E = f(1)\n"
+    assert found("", lists) == []
+
+
+def test_a_class_inside_a_function_is_looked_into():
+    text = """
+        def f():
+            class C(Enum):
+                A = 1
+                A = 2
+                g()
+                g()
+                def h(self):
+                    return lambda x, x: {"k": 1, "k": 2}
+    """
+    assert found("", text) == [
+        "enum member f.C A 5",
+        "statement f.C g() 7",
+        "key f.C.h 'k' 9",
+        "parameter f.C.h x 9",
+    ]
+
+
 def test_an_attribute_or_field_that_a_class_assigns_twice():
     before = "class C:\n    a: int = 1\n    b = 2\n"
     assert found(before, before + "    a: int = 1\n") == ["attribute C a 4"]
+    assert found(before, before + "    b = property(c)\n") == ["attribute C b 4"]
     assert found(before, before + "    b = property(b)\n") == []
 
 
@@ -111,6 +140,7 @@ def test_a_keyword_or_parameter_that_is_there_twice():
 def test_a_branch_whose_test_came_before_in_the_chain():
     before = "if a:\n    f()\nelif b:\n    g()\n"
     assert found(before, before + "elif a:\n    h()\n") == ["branch <module> a 5"]
+    assert found(before, before + "elif b:\n    h()\n") == ["branch <module> b 5"]
     assert found(before, before + "else:\n    if c:\n        pass\n") == []
 
 
@@ -142,6 +172,12 @@ def test_a_statement_that_is_there_twice():
     assert found(before, after) == ["statement f g(x) 4"]
     twice = "def f(x):\n    if x:\n        g(x)\n    if x:\n        g(x)\n"
     assert found("def f(x): ...\n", twice) == ["statement f if x: 4"]
+
+
+def test_a_long_statement_is_shown_in_part():
+    call = f"register({'a' * 100})"
+    (item,) = doubled(b"", f"{call}\n{call}\n".encode())
+    assert item.name == f"register({'a' * 70}…"
 
 
 def test_a_statement_of_the_module_or_a_class_body_that_is_there_twice():

@@ -118,6 +118,68 @@ def test_definition_that_the_base_had_twice_has_not_moved_into_the_other() -> No
     assert dict(result.tree.files) == target
 
 
+def linear(name: str, kind: str, extra: str = "") -> str:
+    return (
+        f"class {name}(Base):\n    def forward(self, x, bias=None):\n"
+        f"        x = self.quantize(x)\n        out = {kind}_matmul(x, self.weight)\n{extra}"
+        "        if bias is not None:\n            out = out + bias\n        return out\n"
+    )
+
+
+@pytest.mark.parametrize("path", [PATH, "vllm/int4.py"])
+def test_method_of_a_class_that_is_gone_has_not_moved_into_a_like_class(path: str) -> None:
+    head = "from q import *\n\n\n"
+    base = head + linear("Fp8Linear", "fp8")
+    authored = head + linear("Fp8Linear", "fp8", "        out = out * 2\n")
+    target = {PATH: head, path: head + linear("Int4Linear", "int4")}
+    result = move(base, authored, target)
+    assert not result.ok
+    assert {p: c.decode() for p, c in result.tree.files.items()} == target
+
+
+def test_function_of_a_common_name_has_not_moved_into_an_unrelated_file() -> None:
+    base = "def main(argv):\n    a = parse(argv)\n    run(a)\n    return 0\n\n\ndef z(): pass\n"
+    authored = base.replace("    run(a)\n", "    fix(a)\n    run(a)\n")
+    other = "def main(argv):\n    a = parse(argv)\n    run(a)\n    close()\n    return 0\n"
+    target = {PATH: "def z(): pass\n", "vllm/other.py": other}
+    result = move(base, authored, target)
+    assert not result.ok
+    assert {p: c.decode() for p, c in result.tree.files.items()} == target
+
+
+def test_renamed_local_is_not_the_argument_that_the_patch_adds() -> None:
+    base = "def f(a):\n    tmp = g(a)\n    use(tmp)\n    return tmp\n"
+    authored = base.replace("    use(tmp)\n", "    out = 1\n    use(tmp, out)\n")
+    target = base.replace("tmp", "out")
+    result = move(base, authored, target)
+    assert only(result).status == "conflicted"
+    assert result.tree.files[PATH].decode() == target
+
+
+def test_typed_landing_keeps_crlf_on_every_line() -> None:
+    target = "def f(a):\n    with q:\n        one(a)\n        two(a)\n        three(a)\n"
+    base = "def f(a):\n    one(a)\n    two(a)\n    three(a)\n"
+    authored = base.replace("    two(a)\n", "    mine(a)\n    more(a)\n    two(a)\n")
+    expected = target.replace("        two", "        mine(a)\n        more(a)\n        two")
+    for old in (base, base.replace("\n", "\r\n")):
+        result = patchkit.port(
+            [diff(base, authored)],
+            {PATH: old.encode()},
+            {PATH: target.replace("\n", "\r\n").encode()},
+        )
+        assert result.tree.files[PATH].decode() == expected.replace("\n", "\r\n")
+
+
+def test_string_over_several_lines_keeps_its_value_where_it_is_re_indented() -> None:
+    base = "def f(x):\n    a()\n    b()\n    d()\n"
+    authored = base.replace("    b()\n", '    c("""one\n    two""")\n    b()\n')
+    target = "def f(x):\n    with q:\n        a()\n        b()\n        d()\n"
+    result = move(base, authored, target)
+    assert result.tree.files[PATH].decode() == target.replace(
+        "        b()\n", '        c("""one\n    two""")\n        b()\n'
+    )
+
+
 def test_renamed_definition_is_found_by_its_body_and_its_uses_follow() -> None:
     target = BASE.replace("def f(", "def f_new(")
     result = move(BASE, AUTHORED, target)

@@ -125,6 +125,76 @@ def test_each_kind_of_edit_is_upstream_in_the_authored_file_and_not_in_the_base(
     assert found(base, authored, base) == [None]
 
 
+# Order and position ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("base", "authored", "target"),
+    [
+        ("use(a)\n", "use(a, b)\n", "use(b)\n"),
+        ("use(a, c)\n", "use(a, b, c)\n", "use(b)\n"),
+        ("f(a, c)\n", "f(a, b, c)\n", "f(b, a, c)\n"),
+        ("x = [a]\n", "x = [a, b]\n", "x = [b]\n"),
+        ("x = a + b\n", "x = a + b + c\n", "x = c + b\n"),
+        ("def f(a): pass\n", "def f(a, b): pass\n", "def f(b): pass\n"),
+        ("class K(A): pass\n", "class K(A, B): pass\n", "class K(B, A): pass\n"),
+        ("@a\ndef f(): pass\n", "@a\n@b\ndef f(): pass\n", "@b\n@a\ndef f(): pass\n"),
+        (
+            "try:\n    x()\nexcept A:\n    y()\n",
+            "try:\n    x()\nexcept A:\n    y()\nexcept B:\n    z()\n",
+            "try:\n    x()\nexcept B:\n    z()\nexcept A:\n    y()\n",
+        ),
+        (
+            "if a:\n    x()\n",
+            "if a:\n    x()\nelif b:\n    z()\n",
+            "if b:\n    z()\nelif a:\n    x()\n",
+        ),
+    ],
+    ids=[
+        "argument-instead",
+        "argument-of-fewer",
+        "argument-before",
+        "element-instead",
+        "operand-instead",
+        "parameter-instead",
+        "base-class-before",
+        "decorator-before",
+        "handler-before",
+        "branch-before",
+    ],
+)
+def test_the_same_thing_in_another_position_is_not_upstream(
+    base: str, authored: str, target: str
+) -> None:
+    assert found(base, authored, target) == [None]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "def f(y):\n    a()\n    if y:\n        log(1)\n",
+        "def f(y):\n    a()\n    for x in y:\n        log(1)\n",
+        "def f(y):\n    try:\n        a()\n    except E:\n        log(1)\n",
+        "def f(y):\n    a()\n    while y:\n        log(1)\n",
+    ],
+    ids=["if", "for", "except", "while"],
+)
+def test_statement_that_only_runs_in_a_block_of_upstreams_is_not_upstream(target: str) -> None:
+    base = "def f(y):\n    a()\n"
+    assert found(base, base + "    log(1)\n", target) == [None]
+
+
+def test_import_for_type_checkers_only_is_not_the_import_that_the_patch_adds() -> None:
+    target = "import a\nif TYPE_CHECKING:\n    from b import c\n"
+    assert found("import a\n", "import a\nfrom b import c\n", target) == [None]
+
+
+def test_order_of_keywords_entries_and_definitions_is_free() -> None:
+    assert found("f(a, k=1)\n", "f(a, k=1, j=2)\n", "f(a, j=2, k=1)\n") != [None]
+    base, mine = "def a(): pass\n", "def b(): pass\n"
+    assert found(base, f"{base}\n\n{mine}", f"{mine}\n\n{base}") != [None]
+
+
 # Removal -----------------------------------------------------------------------------------------
 
 FLUSH = "def f(self):\n    a()\n    b()\n    self.flush()\n"

@@ -27,6 +27,8 @@ A = TypeVar("A")
 B = TypeVar("B")
 Releases = tuple[str, str]
 
+_WIDTH = 140  # of the table where there is no terminal
+
 
 @dataclass(frozen=True)
 class Job:
@@ -152,6 +154,8 @@ def main(
         sys.stdout.write(text)
         return
     console = Console()
+    if not console.is_terminal:
+        console.width = _WIDTH
     print_table(summary, console)
     for tool in missing:
         console.print(f"{tool} is not installed")

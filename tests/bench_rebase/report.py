@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -107,10 +108,12 @@ def as_json(summary: Summary) -> str:
 def print_table(summary: Summary, console: Console) -> None:
     """Print right / wrong / refused by kind and tool, and what was dropped."""
     tools: Sequence[str] = summary.settings["tools"]
-    table = Table(title="right / wrong / refused (byte-exact)", title_justify="left")
-    table.add_column("kind")
+    table = Table(
+        title="right / wrong / refused (byte-exact)", title_justify="left", box=SIMPLE_HEAD
+    )
+    table.add_column("kind", no_wrap=True)
     for heading in ("cases", "dropped", *tools):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for name, kind in summary.kinds.items():
         cells = [_cell(kind.tools.get(tool)) for tool in tools]
         dropped = f"{kind.dropped.total()} ({kind.dropped_share:.0%})"
@@ -120,7 +123,7 @@ def print_table(summary: Summary, console: Console) -> None:
     table.add_row("all", str(summary.cases), dropped, *(_cell(summary.total(t)) for t in tools))
     console.print(table)
     for line in dropped_lines(summary):
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, soft_wrap=True)
 
 
 def _cell(count: Count | None) -> str:

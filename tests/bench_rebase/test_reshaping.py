@@ -356,8 +356,12 @@ def test_a_definition_moves_to_the_end_with_its_comments(ground):
     ("code", "error", "reason"),
     [
         ("x = 1\ndef f():\n    return 1  #+\n    y\n", InapplicableError, "at the end already"),
-        ("if x:\n    def f():\n        return 1  #+\n        y\nz\n", InapplicableError, "in a bran"),
-        ("def f():\n    x\n\ny = 1\n", InapplicableError, "in no definition"),
+        (
+            "if x:\n    def f():\n        return 1  #+\n        y\nz\n",
+            InapplicableError,
+            "in a bran",
+        ),
+        ("def f():\n    x\n\ny = 1  #+\nz\n", InapplicableError, "in no definition"),
     ],
 )
 def test_what_cannot_move(ground, code, error, reason):
@@ -444,7 +448,7 @@ def test_a_definition_moves_to_a_file_that_imports_what_it_reads(ground):
     """)
 
 
-def test_ruff_formats_at_120(ground):
+def test_ruff_formats_at_120():
     try:
         result = formatted(b"x = f(\n    a, b)\ny=[1,\n]\n")
     except FileNotFoundError as err:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from random import Random
 
 from tests.bench_rebase.draw import pick
@@ -48,9 +49,9 @@ def copied(source: Source, node: Definition, new: str) -> list[bytes]:
     if not lines[-1].endswith(b"\n"):
         lines[-1] += b"\n"
     at = node.lineno - 1 - start
-    head, name, rest = lines[at].partition(node.name.encode())
-    assert name
-    lines[at] = head + new.encode() + rest
+    pattern = rb"((?:async\s+def|def|class)\s+)%s\b" % node.name.encode()
+    lines[at], count = re.subn(pattern, lambda found: found[1] + new.encode(), lines[at], count=1)
+    assert count == 1
     return lines
 
 
