@@ -9,6 +9,7 @@ alone invent renames, so that each answer needs a name, a scope or a call beside
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -93,12 +94,40 @@ class Correspondence:
                 if before is not None and other in before.by_name:
                     continue  # the base has that one too: a twin, not the one that moved
                 share = 1.0 if node.digest == definition.digest else overlap(bag, tokens(node))
-                if share >= SIMILAR_MOVED:
+                if "." not in name and "." in other:  # a function turned into a method
+                    share = max(share, _common_statements(definition, node))
+                if share >= SIMILAR_MOVED and self._may_have_moved(path, name, place, other, share):
                     where = f"`{other}` in {place}" if place != path else f"`{other}`"
                     text = f"`{name}` of {path} is {where} in the target, {_share(share)}"
                     evidence = Evidence("moved", text)
                     found.append(Correspondent(place, other, node, Method.MOVED, evidence))
         return found if len(found) == 1 else []
+
+    def _may_have_moved(self, path: str, name: str, place: str, other: str, share: float) -> bool:
+        """Whether more than likeness says that a definition went where its name is found.
+
+        A method goes with its class. One whose class stays may be taken out of it, word for word,
+        inside the file; a function may become a method there with nearly all it says. A function below word for word needs the old file to import it, or the old
+        file to be gone and the new one to be new.
+        """
+        scope, new_scope = name.rpartition(".")[0], other.rpartition(".")[0]
+        outline = self.outline(path)
+        if scope != new_scope:
+            if not scope:
+                return share >= SIMILAR_RENAMED and place == path
+            stays = outline is not None and scope in outline.by_name
+            return share == 1.0 and place == path and stays
+        if share == 1.0:
+            return True
+        if outline is None:
+            return place not in self.base.files
+        top = name.split(".")[0]
+        return any(
+            alias.name == top
+            for statement in outline.module.tree.body
+            if isinstance(statement, ast.ImportFrom)
+            for alias in statement.names
+        )
 
     def _renamed(self, path: str, name: str, definition: Node) -> list[Correspondent]:
         """The new definition in the same scope that says the same, far ahead of any other."""

@@ -7,7 +7,7 @@ in is there, its neighbours are there, and nothing unexplained stands between th
 
 from __future__ import annotations
 
-from patchkit.align import Alignment
+from patchkit.align import STATEMENT_LISTS, Alignment
 from patchkit.edit import Edit
 from patchkit.outcome import Evidence
 from patchkit.outline import outline_of
@@ -35,6 +35,8 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
     taken = _base_images(edit, base)
     for node, image in zip(inserted, images, strict=True):
         if image is None or image.digest != node.digest or image in taken:
+            return None
+        if image.parent is not container and not _wrapped_with_kept(edit, image, authored):
             return None
     if removed and not _absent(edit, removed, inserted, container, authored):
         return None
@@ -93,11 +95,33 @@ def _closed_gap(edit: Edit, container: Node, authored: Alignment) -> bool:
     return places[1] == places[0] + 1
 
 
+def _kept_beside(edit: Edit) -> list[Node | None]:
+    """What stands left and right of an edit in its own list, in the authored module."""
+    pairs = (edit.left, edit.right)
+    return [pair[1] if pair and pair[1].slot == edit.slot else None for pair in pairs]
+
+
+def _wrapped_with_kept(edit: Edit, image: Node, authored: Alignment) -> bool:
+    """Whether a block that the authored list does not have holds its kept neighbours as well."""
+    if edit.slot not in STATEMENT_LISTS:
+        return False
+    kept = [n for n in _kept_beside(edit) if n is not None and n.kind != "Comment"]
+    images = [authored.image(n) for n in kept]
+    return bool(images) and all(i is not None and i.parent is image.parent for i in images)
+
+
 def _in_order(edit: Edit, images: list[Node], authored: Alignment) -> bool:
     """Whether the images stand on the right side of the neighbours that have one."""
+    first, last = min(i.start for i in images), max(i.end for i in images)
+    if edit.slot not in STATEMENT_LISTS and images[0].kind not in ("alias", "keyword", "pair"):
+        # In a list that goes by position the kept neighbours have to be there as well.
+        left, right = (n and authored.image(n) for n in _kept_beside(edit))
+        kept = _kept_beside(edit)
+        return (kept[0] is None or (left is not None and left.end <= first)) and (
+            kept[1] is None or (right is not None and last <= right.start)
+        )
     before = _image_in_new(edit, -1, authored)
     after = _image_in_new(edit, 1, authored)
-    first, last = min(i.start for i in images), max(i.end for i in images)
     if images[0].is_definition or images[0].kind in ("alias", "keyword", "Import", "ImportFrom"):
         return True
     return (before is None or before.end <= first) and (after is None or last <= after.start)

@@ -5,7 +5,7 @@ import ast
 import dataclasses
 import inspect
 import symtable
-import typing
+import tarfile
 from pathlib import Path
 from textwrap import dedent
 
@@ -192,7 +192,7 @@ def test_a_name_in_global_is_the_modules():
     """)
 
 
-@pytest.mark.parametrize("module", [argparse, dataclasses, inspect, typing])
+@pytest.mark.parametrize("module", [argparse, dataclasses, inspect, tarfile])
 def test_locals_of_real_modules_are_those_of_the_compiler(module):
     """The compiler's own symbol tables are the oracle."""
     data = Path(module.__file__).read_bytes()
@@ -200,13 +200,20 @@ def test_locals_of_real_modules_are_those_of_the_compiler(module):
     for scope, table in same_functions(module_scope(data), data):
         compared += 1
         own = scope.bound - scope.globals - scope.nonlocals
-        assert own == set(table.get_locals()), table.get_name()
+        inner = {n for c in scope.children if c.kind == "comprehension" for n in inlined(c)}
+        assert own <= set(table.get_locals()) <= own | inner, table.get_name()
         owners = {(use.name, scope.owner(use.name)) for use in scope.uses}
         outer = {n for n, owner in owners if owner is not None and owner.kind == "function"}
         assert outer - own == {n for n, _ in owners} & set(table.get_frees()), table.get_name()
         beyond = {n for n, owner in owners if owner is None or owner.kind == "module"}
         assert beyond == {n for n, _ in owners} & set(table.get_globals()), table.get_name()
     assert compared >= 40
+
+
+def inlined(comprehension):
+    """Return what Python 3.12 counts among the locals of the function around a comprehension."""
+    inner = (n for c in comprehension.children if c.kind == "comprehension" for n in inlined(c))
+    return comprehension.bound.union(inner)
 
 
 def same_functions(module, data):

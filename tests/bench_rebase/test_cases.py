@@ -118,7 +118,17 @@ def test_a_seed_gives_the_same_cases_whatever_the_hash_seed():
 def test_a_seed_gives_the_same_cases_on_every_python():
     """The literal value is what Python 3.11 and 3.12 both give."""
     first = [case.digest[:16] for kind in WITHOUT_RUFF for case in generated(kind, count=1).cases]
-    assert first == []
+    assert first == [
+        "aa239066e27a28b0",
+        "a59885cd392b0991",
+        "2560fc9938f946cc",
+        "d10177e6160ea79a",
+        "f9b98fb343be5cc6",
+        "ffb05b4889192912",
+        "7cbe19dfc5a66438",
+        "4ec7f1d503ed825b",
+        "b4a10a05b504d40b",
+    ]
 
 
 def test_another_seed_gives_others():
