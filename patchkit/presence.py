@@ -162,9 +162,10 @@ def _comments_present(
 def _token_present(edit: Edit, container: Node) -> Evidence | None:
     """Whether a changed name, sign or comment is in the target's own text."""
     if edit.signs_added or edit.signs_removed:
-        if container.label != edit.new_container.label or container.label == edit.container.label:
-            return None
-        return _evidence(edit, [], container)
+        old, new = edit.container, edit.new_container
+        named = container.label == new.label != old.label
+        whole = container.digest == new.digest != old.digest
+        return _evidence(edit, [], container) if named or whole else None
     if any(n.is_statement for n in container.children):
         return None  # the comment of a header: its text alone does not say where it stands
     comments = [

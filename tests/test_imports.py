@@ -66,10 +66,14 @@ try:
     import f
 except (ValueError, KeyError):
     import g
+try:
+    import h
+except:
+    pass
 """
     assert [(n, g) for n, _, g in added("", text)] == [
         ("a", True), ("b", False), ("c", True), ("d", True), ("e", False),
-        ("f", False), ("g", False),
+        ("f", False), ("g", False), ("h", True),
     ]  # fmt: skip
 
 
@@ -148,6 +152,8 @@ def test_what_upstream_itself_imports_without_a_file_is_not_checked():
     assert check_import(use_of("import vllm._C", "vllm/a.py"), patched, relied_on=upstream) == (
         "not_checked"
     )
+    text = SourceTree({"vllm/a.txt": b"import vllm._C\n"})
+    assert check_import(use_of("import vllm._C"), patched, relied_on=text) == "missing"
     # another file of the same series is no witness
     assert check_import(use_of("import vllm.gone"), patched, relied_on=upstream) == "missing"
 
