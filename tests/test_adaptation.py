@@ -7,7 +7,8 @@ from difflib import unified_diff
 import pytest
 
 from patchkit import PatchkitError, RebaseResult, SourceTree
-from patchkit.adaptation import (
+from patchkit.diff import Hunk, parse_patch
+from patchkit.placing.adaptation import (
     Adaptation,
     apply_adaptation,
     check_adaptation,
@@ -15,8 +16,7 @@ from patchkit.adaptation import (
     fingerprint_hunk,
     make_adaptation,
 )
-from patchkit.diff import Hunk, parse_patch
-from patchkit.rebase import PatchInput, rebase_series
+from patchkit.placing.rebase import PatchInput, rebase_series
 
 PATH = "vllm/mod.py"
 BASE = "def f(x):\n    a(x)\n    b(x)\n    return x\n\n\ndef g(x):\n    return x\n"

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from patchkit.align import Alignment
-from patchkit.outline import outline_of
-from patchkit.syntax import Module, Node, node_at
+from patchkit.syntax.align import Alignment
+from patchkit.syntax.build import parse_module
+from patchkit.syntax.outline import outline_of
+from patchkit.syntax.tree import Module, Node
+
+
+def node_at(root: Node, start: int, end: int) -> Node:
+    """The smallest node below `root` that encloses a span."""
+    inner = next((c for c in root.children if c.start <= start and end <= c.end), None)
+    return root if inner is None else node_at(inner, start, end)
 
 
 def place(module: Module, text: str, nth: int = 1) -> Node:
@@ -17,7 +24,7 @@ def place(module: Module, text: str, nth: int = 1) -> Node:
 
 def image(old: str, new: str, text: str, nth: int = 1) -> tuple[int, str] | None:
     """Line and text of the image of a node, None where it has none."""
-    base, target = Module(old.encode()), Module(new.encode())
+    base, target = parse_module(old.encode()), parse_module(new.encode())
     found = Alignment(base, target).image(place(base, text, nth))
     return None if found is None else (found.line, found.text.decode())
 
@@ -64,8 +71,8 @@ def test_repeated_statements_have_images_in_order_only_where_none_is_missing() -
 
 
 def test_definition_given_as_moved_takes_its_contents_along() -> None:
-    old = Module(b"def f(x):\n    a(x)\n\n\nclass K: pass\n")
-    new = Module(b"class K:\n    def f(self, x):\n        a(x)\n")
+    old = parse_module(b"def f(x):\n    a(x)\n\n\nclass K: pass\n")
+    new = parse_module(b"class K:\n    def f(self, x):\n        a(x)\n")
     before, after = outline_of(old).by_name, outline_of(new).by_name
     assert Alignment(old, new).image(place(old, "a(x)")) is None
     found = Alignment(old, new, {before["f"]: after["K.f"]}).image(place(old, "a(x)"))
@@ -74,9 +81,24 @@ def test_definition_given_as_moved_takes_its_contents_along() -> None:
 
 
 def test_moved_definition_is_not_also_the_image_of_another() -> None:
-    old = Module(b"def f(x):\n    a(x)\n\n\ndef g(x):\n    a(x)\n")
-    new = Module(b"def g(x):\n    a(x)\n")
+    old = parse_module(b"def f(x):\n    a(x)\n\n\ndef g(x):\n    a(x)\n")
+    new = parse_module(b"def g(x):\n    a(x)\n")
     before, after = outline_of(old).by_name, outline_of(new).by_name
     alignment = Alignment(old, new, {before["f"]: after["g"]})
     assert alignment.image(before["f"]) is after["g"]
     assert alignment.image(before["g"]) is None
+
+
+def test_statements_that_a_block_was_put_around_have_their_images_inside() -> None:
+    old = "def f(x):\n    one(x)\n    two(x)\n"
+    new = "def f(x):\n    with lock:\n        one(x)\n        two(x)\n"
+    assert image(old, new, "two(x)") == (4, "two(x)")
+
+
+def test_statements_that_two_new_blocks_hold_have_no_image() -> None:
+    old = "def f(x):\n    one(x)\n    two(x)\n"
+    new = (
+        "def f(x):\n    with lock:\n        one(x)\n        two(x)\n"
+        "    with other:\n        one(x)\n        two(x)\n"
+    )
+    assert image(old, new, "two(x)") is None

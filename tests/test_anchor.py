@@ -8,11 +8,11 @@ from difflib import unified_diff
 import pytest
 
 from patchkit import PatchkitError, SourceTree
-from patchkit.adaptation import Adaptation, fingerprint_hunk
-from patchkit.anchor import contradictions, format_anchors, generate_anchors, parse_anchors
-from patchkit.anchoring import renewed, stored_adaptations, with_adaptation
 from patchkit.diff import parse_patch
-from patchkit.plan import PatchPlan, plan_patch
+from patchkit.placing.adaptation import Adaptation, fingerprint_hunk
+from patchkit.placing.plan import PatchPlan, plan_patch
+from patchkit.series.anchor import contradictions, format_anchors, generate_anchors, parse_anchors
+from patchkit.series.anchoring import renewed, stored_adaptations, with_adaptation
 
 PATH = "vllm/mod.py"
 BASE = """\

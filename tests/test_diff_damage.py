@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from patchkit.diff import Patch, apply_patch, format_patch, parse_mbox
+from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
-from patchkit.roots import resolve_roots
 from patchkit.tree import SourceTree
 
 SOUND = b"""\

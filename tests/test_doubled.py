@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from patchkit.doubled import Doubled, doubled, doubled_beyond
+from patchkit.names.doubled import Doubled, doubled, doubled_beyond
 
 
 def source(text: str) -> bytes:

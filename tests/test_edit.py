@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from patchkit.edit import Change, Edit, InexactError, apply_edits, lift, splice, undo_edits
-from patchkit.syntax import Module, try_module
+from patchkit.syntax.build import try_module
+from patchkit.syntax.edit import Change, Edit, InexactError, apply_edits, lift, splice, undo_edits
+from patchkit.syntax.tree import Module
 
 STDLIB = Path(sysconfig.get_paths()["stdlib"])
 

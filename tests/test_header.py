@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 
+from patchkit.diff.header import Field, Header, format_header, parse_header, validate_header
 from patchkit.errors import PatchkitError
-from patchkit.header import Field, Header, format_header, parse_header, validate_header
 
 CANONICAL = b"""\
 Description: raise small KV blocks to the block of the largest page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.imports import ImportUse, added_imports, check_import
+from patchkit.names.imports import ImportUse, added_imports, check_import
 from patchkit.tree import SourceTree
 
 PATH = "vllm/v1/core/x.py"

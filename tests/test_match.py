@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from patchkit.match import match_lists, match_ordered, overlap, tokens
-from patchkit.syntax import Module, Node
+from patchkit.syntax.build import parse_module
+from patchkit.syntax.match import match_lists, match_ordered, overlap, tokens
+from patchkit.syntax.tree import Node
 
 
 def nodes(source: str) -> tuple[Node, ...]:
-    return tuple(Module(source.encode()).root.children)
+    return tuple(parse_module(source.encode()).root.children)
 
 
 def parts(source: str, slot: str) -> tuple[Node, ...]:
     """The list of one slot of the first expression of a module."""
-    for node in Module(source.encode()).root.walk():
+    for node in parse_module(source.encode()).root.walk():
         found = node.slot_named(slot)
         if found is not None and node.kind != "Module":
             return found.nodes

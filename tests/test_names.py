@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchkit.builtin_names import BUILTINS, CLASS_NAMES, MODULE_NAMES
-from patchkit.names import (
+from patchkit.names.builtin_names import BUILTINS, CLASS_NAMES, MODULE_NAMES
+from patchkit.names.unresolved import (
     Rebinding,
     Unresolved,
     is_open,
@@ -25,7 +25,7 @@ from patchkit.names import (
     unresolved,
     unresolved_beyond,
 )
-from patchkit.syntax import NotPythonError
+from patchkit.syntax.tree import NotPythonError
 
 needs_312 = pytest.mark.skipif(sys.version_info < (3, 12), reason="syntax of Python 3.12")
 

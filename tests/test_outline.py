@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from patchkit.outline import MODULE, Outline, name_of, outline_or_none
-from patchkit.syntax import Module
+from patchkit.syntax.outline import MODULE, Outline, name_of, outline_or_none
+from patchkit.syntax.tree import Module
 
 SOURCE = b"""\
 import os

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from patchkit.errors import PatchkitError
-from patchkit.overlay import (
+from patchkit.series.overlay import (
     Overlay,
     OverlayEntry,
     format_overlay,

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from patchkit.errors import PatchkitError
-from patchkit.pins import (
+from patchkit.upstream.pins import (
     Artifact,
     Pins,
     Release,

@@ -5,9 +5,12 @@ from __future__ import annotations
 from difflib import unified_diff
 
 import pytest
+from patchkit.merge3 import Run, place_run
+from patchkit.propose import HunkJob, Lines, by_text, runs_of
 
 import patchkit
 from patchkit import RebaseResult
+from patchkit.diff import Hunk, Line
 from patchkit.outcome import HunkOutcome
 
 PATH = "vllm/mod.py"
@@ -275,3 +278,50 @@ def test_enum_value_that_upstream_gave_away_refuses_the_landing() -> None:
     assert only(result).status == "conflicted"
     assert only(result).reason == "enum value `3 (B, C)` would be there twice in K"
     assert result.tree.files[PATH].decode() == target
+
+
+# Proposals, which the proof would refuse as well -------------------------------------------------
+
+
+def job(old: str, start: int, new: str) -> HunkJob:
+    """A hunk that replaces whole lines, its old text at base line `start` (0-based)."""
+    lines = [Line("-", line.encode()) for line in old.splitlines(keepends=True)]
+    lines += [Line("+", line.encode()) for line in new.splitlines(keepends=True)]
+    hunk = Hunk(start + 1, old.count("\n"), start + 1, new.count("\n"), b"", tuple(lines), lineno=1)
+    return HunkJob(1, hunk, start, runs_of(hunk, start))
+
+
+def test_text_proposes_no_place_where_the_old_lines_stand_twice() -> None:
+    twice = Lines(b"x\na\ny\na\n")
+    assert by_text(job("a\n", 0, "b\n"), twice, PATH) is None
+    once = by_text(job("a\n", 0, "b\n"), Lines(b"x\na\n"), PATH)
+    assert once is not None
+    assert (once.method, once.pieces) == ("offset", ((2, 4, b"b\n"),))
+
+
+def test_text_proposes_the_stated_line_only_where_all_old_lines_stand_there() -> None:
+    assert by_text(job("a\nb\n", 0, "c\n"), Lines(b"a\nx\n"), PATH) is None
+    exact = by_text(job("a\nb\n", 1, "c\n"), Lines(b"x\na\nb\n"), PATH)
+    assert exact is not None
+    assert (exact.method, exact.pieces) == ("exact", ((2, 6, b"c\n"),))
+
+
+def test_text_proposes_nothing_for_a_hunk_without_old_lines() -> None:
+    assert by_text(job("", 0, "a\n"), Lines(b"x\n"), PATH) is None
+
+
+def test_run_is_placed_only_between_both_of_its_neighbours() -> None:
+    run = Run(1, 2, (b"n\n",))
+    whole = (0, 3)
+    assert place_run(run, whole, (0, 3), {0: 0, 1: 1, 2: 2}) == (1, 2)
+    assert place_run(run, whole, (0, 4), {0: 0, 1: 1, 2: 3}) is None
+    assert place_run(run, whole, (0, 4), {0: 0, 1: 2, 2: 3}) is None
+    assert place_run(run, whole, (0, 3), {0: 0, 2: 2}) is None
+    assert place_run(run, whole, (0, 3), {1: 1, 2: 2}) is None
+    assert place_run(run, whole, (0, 3), {0: 0, 1: 1}) is None
+
+
+def test_run_at_the_edge_of_its_region_has_the_edge_as_neighbour() -> None:
+    assert place_run(Run(0, 0, (b"n\n",)), (0, 2), (5, 7), {0: 5, 1: 6}) == (5, 5)
+    assert place_run(Run(2, 2, (b"n\n",)), (0, 2), (5, 7), {0: 5, 1: 6}) == (7, 7)
+    assert place_run(Run(2, 2, (b"n\n",)), (0, 2), (5, 8), {0: 5, 1: 6}) is None

@@ -6,10 +6,10 @@ from difflib import SequenceMatcher
 
 import pytest
 
-from patchkit.align import Alignment
-from patchkit.edit import Change, lift
-from patchkit.presence import find_upstream
-from patchkit.syntax import Module
+from patchkit.placing.presence import find_upstream
+from patchkit.syntax.align import Alignment
+from patchkit.syntax.edit import Change, lift
+from patchkit.syntax.tree import Module
 
 
 def found(base: str, authored: str, target: str) -> list[str | None]:
@@ -193,6 +193,25 @@ def test_order_of_keywords_entries_and_definitions_is_free() -> None:
     assert found("f(a, k=1)\n", "f(a, k=1, j=2)\n", "f(a, j=2, k=1)\n") != [None]
     base, mine = "def a(): pass\n", "def b(): pass\n"
     assert found(base, f"{base}\n\n{mine}", f"{mine}\n\n{base}") != [None]
+
+
+@pytest.mark.parametrize(
+    ("base", "authored"),
+    [
+        ("x = 'a'\n", 'x = "a"\n'),
+        ("x = 16\n", "x = 0x10\n"),
+        ("x = 'ab'\n", "x = ('a'\n     'b')\n"),
+        ("x = ('a'\n     'b')\n", "x = ('a'\n     # why\n     'b')\n"),
+        ("x = a\n", "x = (a)\n"),
+        ("f(a)\n", "f(\n    a,\n)\n"),
+    ],
+    ids=["quotes", "base", "split", "comment-inside", "brackets", "lines"],
+)
+def test_another_spelling_of_the_same_value_is_not_upstream_in_the_base(
+    base: str, authored: str
+) -> None:
+    assert None in found(base, authored, base)
+    assert None not in found(base, authored, authored)
 
 
 # Removal -----------------------------------------------------------------------------------------

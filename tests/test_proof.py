@@ -7,11 +7,12 @@ from difflib import SequenceMatcher
 
 import pytest
 
-from patchkit.align import Alignment
-from patchkit.edit import Change, lift
-from patchkit.outline import outline_of
-from patchkit.proof import Proven, Refuted, prove
-from patchkit.syntax import Module, Node, parse_module
+from patchkit.placing.proof import Proven, Refuted, prove
+from patchkit.syntax.align import Alignment
+from patchkit.syntax.build import parse_module
+from patchkit.syntax.edit import Change, lift
+from patchkit.syntax.outline import outline_of
+from patchkit.syntax.tree import Module, Node
 
 
 def changes(old: bytes, new: bytes) -> list[Change]:
@@ -528,3 +529,29 @@ def test_string_value_changed_by_an_indentation_is_refuted() -> None:
     target = "import os\n" + base
     wrong = insert(target, "    a()\n", '    s("""x\n        y""")\n')
     assert refusal(base, authored, target, wrong) == "same-change"
+
+
+def test_insertion_between_neighbours_that_were_both_rewritten_is_refuted() -> None:
+    base = "def f(x):\n    load(x, 1)\n    store(x, 2)\n"
+    authored = base.replace("    store", "    mine(x)\n    store")
+    target = "def f(x):\n    load(x, now=1)\n    store(x, now=2)\n"
+    result = target.replace("    store", "    mine(x)\n    store")
+    verdict = judge(base, authored, target, result)
+    assert verdict == Refuted(
+        "same-place", "both neighbours in `f` (FunctionDef, line 2) were rewritten upstream"
+    )
+
+
+def test_insertion_beside_one_rewritten_neighbour_is_proven_by_the_other() -> None:
+    base = "def f(x):\n    load(x, 1)\n    store(x, 2)\n"
+    authored = base.replace("    store", "    mine(x)\n    store")
+    target = "def f(x):\n    load(x, now=1)\n    store(x, 2)\n"
+    result = target.replace("    store", "    mine(x)\n    store")
+    assert isinstance(judge(base, authored, target, result), Proven)
+
+
+def test_authored_comment_does_not_replace_another_comment_of_upstreams() -> None:
+    base = "def f():\n    a()  # one\n"
+    authored = "def f():\n    a()  # two\n"
+    target = "def f():\n    a()  # other\n"
+    assert refusal(base, authored, target, authored) == "same-change"

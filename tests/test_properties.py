@@ -14,7 +14,7 @@ import patchkit
 from patchkit import PatchkitError, RebaseResult
 from patchkit.diff import parse_patch
 from patchkit.outcome import Status
-from patchkit.syntax import try_module
+from patchkit.syntax.build import try_module
 
 STDLIB = Path(sysconfig.get_paths()["stdlib"])
 PATH = "vllm/core/mod.py"
@@ -91,6 +91,33 @@ def test_moving_to_the_same_release_gives_the_authored_bytes(seed: int) -> None:
         pytest.skip("chance gave no valid edit")
     result = port(diff(base, authored, context=seed % 4), base, base)
     assert [o.status for o in result.outcomes if not o.landed] == []
+    assert content(result) == authored
+
+
+@pytest.mark.parametrize(
+    ("base", "authored"),
+    [
+        ("x = 'a'\n", 'x = "a"\n'),
+        ("x = 16\n", "x = 0x10\n"),
+        ("x = 'ab'\n", "x = ('a'\n     'b')\n"),
+        ("x = ('a'\n     'b')\n", "x = ('a'\n     # why\n     'b')\n"),
+        ("x = a\n", "x = (a)\n"),
+        ("def f():\n    a()\n", "def f():\n\n    a()\n"),
+        ("def f():\n    a()\n", "def f():\n    a()  # why\n"),
+        ("f(a, b)\n", "f(\n    a,\n    b,\n)\n"),
+        ("a(); b()\n", "a()\nb()\n"),
+        ("if x: a()\n", "if x:\n    a()\n"),
+        ("x = 1", "x = 1\n"),
+        ("x = 1\n", "x = 1"),
+        ("a()\n", ""),
+        ("'''Doc.'''\n", "'''Doc.\n'''\n"),
+    ],
+)
+def test_moving_a_change_of_spelling_to_the_same_release_gives_the_authored_bytes(
+    base: str, authored: str
+) -> None:
+    result = port(diff(base, authored), base, base)
+    assert [str(o.status) for o in result.outcomes] == ["placed"]
     assert content(result) == authored
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from patchkit.diff import FileChange, FilePatch, apply_patch, parse_patch
+from patchkit.diff.roots import Section, classify, resolve_roots
 from patchkit.errors import PatchkitError
-from patchkit.roots import Section, classify, resolve_roots
 from patchkit.tree import SourceTree
 
 CORE = b"a\nb\nc\n"

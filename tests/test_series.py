@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from patchkit.errors import PatchkitError
-from patchkit.overlay import Overlay, overlay_entry
-from patchkit.series import (
+from patchkit.series.overlay import Overlay, overlay_entry
+from patchkit.series.series import (
     Series,
     SeriesEntry,
     anchors_name,

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from patchkit.adaptation import Adaptation
 from patchkit.errors import PatchkitError
-from patchkit.session import (
+from patchkit.placing.adaptation import Adaptation
+from patchkit.repository.session import (
     Edits,
     OpenFile,
     Settled,
@@ -19,7 +19,7 @@ from patchkit.session import (
     read_state,
     refuse_second,
 )
-from patchkit.workspace import write_file
+from patchkit.repository.workspace import write_file
 
 LAID_OUT = b"x = 1\n"
 ADAPTATION = Adaptation(

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.syntax import (
-    Module,
-    Node,
-    NotPythonError,
-    node_at,
-    parse_module,
-    try_module,
-)
+from patchkit.syntax.build import parse_module, try_module
+from patchkit.syntax.tree import Node, NotPythonError
 
 
 def statements(source: str) -> list[tuple[str, str]]:
     """Kind and text of the statements at the top of a module."""
-    return [(n.kind, n.text.decode()) for n in Module(source.encode()).root.children]
+    return [(n.kind, n.text.decode()) for n in parse_module(source.encode()).root.children]
 
 
 def first(source: str, kind: str) -> Node:
-    return next(n for n in Module(source.encode()).root.walk() if n.kind == kind)
+    return next(n for n in parse_module(source.encode()).root.walk() if n.kind == kind)
 
 
 def slots(node: Node) -> list[tuple[str, list[str]]]:
@@ -53,7 +47,7 @@ def test_comment_above_the_first_statement_belongs_to_the_body() -> None:
 
 def test_hash_inside_a_string_is_no_comment() -> None:
     source = "x = 'a # b'\ny = '''\n# c\n'''\nz = 1  # d '''\n"
-    module = Module(source.encode())
+    module = parse_module(source.encode())
     assert [module.source[a:b] for a, b in module.comments] == [b"# d '''"]
 
 
@@ -115,7 +109,7 @@ def test_arguments_parameters_and_pairs_are_lists_in_source_order() -> None:
     ],
 )
 def test_children_lie_inside_their_parent_in_order_and_apart(source: str) -> None:
-    module = Module(source.encode())
+    module = parse_module(source.encode())
     assert module.root.text.decode() == source
     for node in module.root.walk():
         position = node.start
@@ -126,7 +120,7 @@ def test_children_lie_inside_their_parent_in_order_and_apart(source: str) -> Non
 
 
 def test_lines_columns_and_offsets_agree_behind_a_byte_order_mark() -> None:
-    module = Module("\ufeffx = 1\n\u00e4 = f(y)\n".encode())
+    module = parse_module("\ufeffx = 1\n\u00e4 = f(y)\n".encode())
     names = [n for n in module.root.walk() if n.kind == "Name"]
     assert [(n.text.decode(), n.line) for n in names] == [
         ("x", 1),
@@ -137,8 +131,8 @@ def test_lines_columns_and_offsets_agree_behind_a_byte_order_mark() -> None:
 
 
 def test_digest_does_not_see_layout_quotes_or_comments() -> None:
-    one = Module(b"def f(a):\n    return g(a, 'x')\n").root.digest
-    two = Module(
+    one = parse_module(b"def f(a):\n    return g(a, 'x')\n").root.digest
+    two = parse_module(
         b'def f(a):\n    # why\n    return g(\n        a,\n        "x",\n    )\n'
     ).root.digest
     assert one == two
@@ -167,12 +161,3 @@ def test_utf8_cookie_and_invalid_escape_are_read_without_a_warning() -> None:
         ("Comment", "# -*- coding: utf-8 -*-"),
         ("Assign", "x = '\\d'"),
     ]
-
-
-def test_smallest_node_around_a_span_is_found() -> None:
-    source = "def f():\n    return g(a, b)\n"
-    module = Module(source.encode())
-    at = source.index("b)")
-    assert node_at(module.root, at, at + 1).text == b"b"
-    assert node_at(module.root, source.index("a,"), at + 1).kind == "Call"
-    assert node_at(module.root, 0, len(source)).kind == "Module"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from patchkit import workspace
 from patchkit.errors import PatchkitError
-from patchkit.workspace import (
+from patchkit.repository import workspace
+from patchkit.repository.workspace import (
     Replacement,
     Workspace,
     read_file,
@@ -157,8 +157,8 @@ def test_a_folder_made_anew_after_the_kill_is_not_removed(tmp_path: Path) -> Non
 KILLED = """
     import os, signal, sys
     from pathlib import Path
-    from patchkit import workspace
-    from patchkit.workspace import Replacement, Workspace, write_file
+    from patchkit.repository import workspace
+    from patchkit.repository.workspace import Replacement, Workspace, write_file
 
     folder, exchange = Path(sys.argv[1]), sys.argv[2] == "exchange"
     if not exchange:

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from patchkit.anchor import contradictions, parse_anchors
-from patchkit.anchoring import renewed
 from patchkit.config import Config
 from patchkit.diff import FilePatch, Patch, apply_patch, diff_files, format_patch, parse_patch
+from patchkit.diff.header import parse_header, validate_header
+from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
-from patchkit.header import parse_header, validate_header
-from patchkit.move import apply_series, with_overlay
-from patchkit.plan import PatchPlan, plan_patch
-from patchkit.roots import resolve_roots
-from patchkit.series import SAME_AS, anchors_name
-from patchkit.store import Stored, read_stored, stored_releases
+from patchkit.placing.plan import PatchPlan, plan_patch
+from patchkit.repository.move import apply_series, with_overlay
+from patchkit.repository.store import Stored, read_stored, stored_releases
+from patchkit.series.anchor import contradictions, parse_anchors
+from patchkit.series.anchoring import renewed
+from patchkit.series.series import SAME_AS, anchors_name
 from patchkit.tree import SourceTree
 
 Kind = Literal["apply", "export", "anchors", "header", "same-as", "series", "overlay"]
@@ -35,7 +35,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Checked:
-    """One stored release; `renewed` holds what patchkit would write differently from what is there."""
+    """One stored release; `renewed` holds what patchkit would write otherwise than it is."""
 
     folder: str
     release: str

@@ -13,8 +13,8 @@ from patchkit.cli import render
 from patchkit.cli.options import here, json_option, tree_opener
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError
-from patchkit.store import release_folder, stored_releases
-from patchkit.workspace import Replacement, Workspace
+from patchkit.repository.store import release_folder, stored_releases
+from patchkit.repository.workspace import Replacement, Workspace
 
 
 @click.command(short_help="Prove that what is stored is sound.")

@@ -11,7 +11,7 @@ from patchkit.cli import render
 from patchkit.cli.options import json_option, read_pins
 from patchkit.config import PYPROJECT, find_config
 from patchkit.errors import ExitCode, UsageError
-from patchkit.workspace import Replacement, Workspace, read_file
+from patchkit.repository.workspace import Replacement, Workspace, read_file
 
 TABLE = '[tool.patchkit]\nseries = ["patches"]\n'
 SERIES = "# One patch file a line, applied in this order.\n"

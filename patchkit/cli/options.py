@@ -11,8 +11,8 @@ import click
 
 if TYPE_CHECKING:
     from patchkit.config import Config
-    from patchkit.pins import Pins
     from patchkit.tree import SourceTree
+    from patchkit.upstream.pins import Pins
     from patchkit.upstream.progress import Progress
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -32,9 +32,9 @@ def here() -> Config:
 
 def read_pins(config: Config, *, may_be_missing: bool = False) -> Pins:
     """Return the pins that patchkit ships, with the repository's own laid over them."""
-    from patchkit.pins import parse_pins
+    from patchkit.repository.workspace import read_file
     from patchkit.upstream import shipped_pins
-    from patchkit.workspace import read_file
+    from patchkit.upstream.pins import parse_pins
 
     pins = shipped_pins()
     if config.pins is not None and (config.pins.exists() or not may_be_missing):

@@ -8,8 +8,8 @@ from patchkit.cli import render
 from patchkit.cli.options import here, json_option, read_pins, shown_path
 from patchkit.config import Config
 from patchkit.errors import ExitCode
-from patchkit.pins import Pins, Release, format_pins, parse_pins
-from patchkit.workspace import Replacement, Workspace, read_file
+from patchkit.repository.workspace import Replacement, Workspace, read_file
+from patchkit.upstream.pins import Pins, Release, format_pins, parse_pins
 
 
 @click.command(short_help="Add a release to the pins from the package index.")

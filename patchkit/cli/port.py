@@ -13,10 +13,10 @@ from patchkit.cli import render
 from patchkit.cli.options import here, json_option, shown_path, tree_opener
 from patchkit.diff import format_patch, parse_mbox
 from patchkit.errors import ExitCode, PatchkitError
-from patchkit.rebase import PatchInput, RebaseResult, rebase_series
+from patchkit.placing.rebase import PatchInput, RebaseResult, rebase_series
 from patchkit.report import outcome_json, tree_json
-from patchkit.series import Series, SeriesEntry, format_series
-from patchkit.workspace import read_file, read_folder, write_new_folder
+from patchkit.repository.workspace import read_file, read_folder, write_new_folder
+from patchkit.series.series import Series, SeriesEntry, format_series
 
 
 @click.command(short_help="Move plain patch files from one vLLM tree to another.")

@@ -9,15 +9,15 @@ from typing import Any
 
 import click
 
-from patchkit import session
 from patchkit.cli import render
 from patchkit.cli.options import here, json_option, shown_path, tree_opener
 from patchkit.config import Config
-from patchkit.deliver import Delivery, Storing, plan_deliveries, replacements
 from patchkit.errors import ExitCode, PatchkitError, UsageError
-from patchkit.move import Request, SeriesMove, move_all
 from patchkit.report import outcome_json, tree_json
-from patchkit.stop import (
+from patchkit.repository import session
+from patchkit.repository.deliver import Delivery, Storing, plan_deliveries, replacements
+from patchkit.repository.move import Request, SeriesMove, move_all
+from patchkit.repository.stop import (
     first_open,
     lay_out_stop,
     refuse_what_does_not_hold,
@@ -26,7 +26,7 @@ from patchkit.stop import (
     skip_of,
     sources_of,
 )
-from patchkit.workspace import Replacement, Workspace
+from patchkit.repository.workspace import Replacement, Workspace
 
 STEPS = ("go_on", "skip", "abort")
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-    from patchkit.move import SeriesMove
     from patchkit.outcome import HunkOutcome
-    from patchkit.rebase import RebaseResult
+    from patchkit.placing.rebase import RebaseResult
+    from patchkit.repository.move import SeriesMove
     from patchkit.upstream.progress import Progress
 
 PROGRESS_AFTER_S = 1.0

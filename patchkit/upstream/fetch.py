@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from patchkit.errors import PatchkitError
-from patchkit.pins import Artifact
 from patchkit.upstream.archives import (
     open_wheel,
     read_wheel,
@@ -20,6 +19,7 @@ from patchkit.upstream.archives import (
 from patchkit.upstream.cache import Cache
 from patchkit.upstream.index import Index, Location
 from patchkit.upstream.packed import Contents, Origin
+from patchkit.upstream.pins import Artifact
 from patchkit.upstream.progress import Progress, silent
 from patchkit.upstream.ranged import (
     CHUNK_BYTES,

@@ -12,8 +12,8 @@ from urllib.parse import unquote, urljoin, urlsplit
 from packaging.utils import canonicalize_name
 
 from patchkit.errors import PatchkitError
-from patchkit.pins import Artifact
 from patchkit.upstream.pages import ACCEPT, IndexFile, parse_page
+from patchkit.upstream.pins import Artifact
 from patchkit.upstream.pipconfig import PipConfig, read_pip_config
 from patchkit.upstream.transport import Http, UnreachableError, redact
 

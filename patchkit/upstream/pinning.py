@@ -8,10 +8,10 @@ from dataclasses import replace
 from packaging.version import Version
 
 from patchkit.errors import PatchkitError
-from patchkit.pins import Artifact, Pins, Release, normalise_version, parse_filename
 from patchkit.upstream.archives import open_wheel, read_record
 from patchkit.upstream.index import Index, Location
 from patchkit.upstream.pages import IndexFile
+from patchkit.upstream.pins import Artifact, Pins, Release, normalise_version, parse_filename
 from patchkit.upstream.progress import Progress, silent
 from patchkit.upstream.ranged import RangedFile, RangedReader, RangesRefusedError
 

@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from patchkit.errors import PatchkitError
-from patchkit.pins import Artifact, Pins, normalise_version, parse_pins
 from patchkit.tree import SourceTree
 from patchkit.upstream.archives import sdist_file_contents, wheel_file_contents
 from patchkit.upstream.cache import Cache
 from patchkit.upstream.packed import Contents, PackedFiles
+from patchkit.upstream.pins import Artifact, Pins, normalise_version, parse_pins
 from patchkit.upstream.progress import Progress, silent
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
-from patchkit.line_match import diff_lines
-from patchkit.names import new_unresolved, unresolved
-from patchkit.syntax import NotPythonError
+from patchkit.diff.lines import diff_lines
+from patchkit.names.unresolved import new_unresolved, unresolved
+from patchkit.syntax.tree import NotPythonError
 from tests.bench_rebase.changes import CONTEXT, ModuleChanges, cut_patch, module_changes
 from tests.bench_rebase.draw import pick, seeded, shuffled
 from tests.bench_rebase.kinds import KINDS, refactor

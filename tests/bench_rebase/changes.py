@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from patchkit.diff_model import blob_id
-from patchkit.line_match import Change, diff_lines
-from patchkit.names import new_unresolved
+from patchkit.diff.lines import Change, diff_lines
+from patchkit.diff.model import blob_id
+from patchkit.names.unresolved import new_unresolved
 from tests.bench_rebase.source import Source, enclosing, is_python, read_source, split_lines
 
 CONTEXT = 3

@@ -9,8 +9,8 @@ from patchkit.cli import run
 from patchkit.cli.options import read_pins
 from patchkit.config import find_config
 from patchkit.errors import PatchkitError
-from patchkit.pins import Artifact, Pins, Release, format_pins
 from patchkit.upstream import pinning
+from patchkit.upstream.pins import Artifact, Pins, Release, format_pins
 
 WHEEL = Artifact("vllm-0.99.0-cp38-abi3-manylinux_2_28_x86_64.whl", 1000, "a" * 64, "b" * 64)
 SDIST = Artifact("vllm-0.99.0.tar.gz", 10, "c" * 64, yanked="broken")

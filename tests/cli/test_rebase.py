@@ -9,7 +9,7 @@ import pytest
 
 from patchkit.cli import run
 from patchkit.diff import diff_files, format_files
-from patchkit.overlay import Overlay, format_overlay, overlay_entry
+from patchkit.series.overlay import Overlay, format_overlay, overlay_entry
 from patchkit.tree import SourceTree
 
 Check = Callable[[dict[str, Any]], None]

@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 from patchkit.diff import apply_exact, parse_patch
-from patchkit.series import Series, read_series
+from patchkit.series.series import Series, read_series
 
 PATCHES = Path(__file__).parents[2] / "patches"
 MODULE = "vllm/v1/core/kv_cache_utils.py"

@@ -15,9 +15,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from patchkit.pins import Artifact, Pins, Release
 from patchkit.upstream.cache import Cache
 from patchkit.upstream.index import Index
+from patchkit.upstream.pins import Artifact, Pins, Release
 from patchkit.upstream.pipconfig import PipConfig
 
 VERSION_FILE = b"__version__ = version = '0.99.0'\n"

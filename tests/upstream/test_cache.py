@@ -12,15 +12,15 @@ import pytest
 
 import patchkit
 from patchkit.errors import PatchkitError
-from patchkit.pins import format_pins
 from patchkit.upstream import open_tree
 from patchkit.upstream.cache import Cache
 from patchkit.upstream.packed import Contents, DamagedError, PackedEntry, PackedFiles, write_packed
+from patchkit.upstream.pins import format_pins
 
 OPEN = """
 import hashlib, os, signal, sys
 from pathlib import Path
-from patchkit.pins import parse_pins
+from patchkit.upstream.pins import parse_pins
 from patchkit.upstream import Cache, open_tree
 from patchkit.upstream.index import Index
 from patchkit.upstream.pipconfig import PipConfig

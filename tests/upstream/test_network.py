@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from patchkit.pins import Pins
 from patchkit.upstream import Cache, open_tree, shipped_pins
 from patchkit.upstream.index import Index
 from patchkit.upstream.pinning import pin_release
+from patchkit.upstream.pins import Pins
 
 pytestmark = pytest.mark.network
 

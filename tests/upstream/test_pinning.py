@@ -5,8 +5,8 @@ import hashlib
 import pytest
 
 from patchkit.errors import PatchkitError
-from patchkit.pins import Pins, Release, format_pins
 from patchkit.upstream.pinning import pin_release
+from patchkit.upstream.pins import Pins, Release, format_pins
 
 X86 = "cp38-abi3-manylinux_2_28_x86_64.whl"
 

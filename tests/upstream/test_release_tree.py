@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 from patchkit.errors import PatchkitError
-from patchkit.pins import Pins, Release
 from patchkit.upstream import open_tree
 from patchkit.upstream.packed import Origin
+from patchkit.upstream.pins import Pins, Release
 
 SOURCES = {
     "vllm/__init__.py": b"",

@@ -7,10 +7,10 @@ import git
 import pytest
 
 from patchkit.errors import PatchkitError
-from patchkit.pins import Pins, Release
 from patchkit.upstream import open_tree
 from patchkit.upstream.members import is_text, parse_version
 from patchkit.upstream.packed import Origin, PackedFiles
+from patchkit.upstream.pins import Pins, Release
 
 CHECKOUT = {
     "pyproject.toml": b"[project]\n",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from patchkit.line_match import Change, diff_lines
+from patchkit.diff.lines import Change, diff_lines
 from tests.bench_rebase.source import (
     FUNCTIONS,
     Definition,

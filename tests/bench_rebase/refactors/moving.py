@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from random import Random
 
-from patchkit.names import unresolved
+from patchkit.names.unresolved import unresolved
 from tests.bench_rebase.bindings import module_scope
 from tests.bench_rebase.refactors.ground import (
     DroppedError,

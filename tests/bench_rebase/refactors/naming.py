@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from random import Random
 
-from patchkit.names import new_unresolved
+from patchkit.names.unresolved import new_unresolved
 from tests.bench_rebase.bindings import Member, Scope, Use, module_scope, scope_of, uses_of
 from tests.bench_rebase.draw import pick, shuffled
 from tests.bench_rebase.refactors.ground import (

@@ -1,0 +1,289 @@
+"""Undo, merge, redo: upstream's renames taken back on the target, and made again on the result.
+
+A rename is recognised by its binding site: the statement, parameter or definition that binds the
+new name is, but for that name, the one that bound the old, and the old name is gone. On the target
+with the rename undone a patch lands as on its base; making the rename again carries the inserted
+code along, by Python's scopes alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from patchkit.names.occurrences import (
+    UnsureError,
+    attribute_uses,
+    bound_names,
+    spans_of,
+    uses,
+)
+from patchkit.outcome import Evidence
+from patchkit.syntax.build import parse_module
+from patchkit.syntax.edit import splice
+from patchkit.syntax.outline import outline_of
+from patchkit.syntax.tree import Module, Node, NotPythonError
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """One rename: `old` in the base became `new` in the target, in the scope of a definition.
+
+    `scope` is the qualified name, in the base, of the function whose variable it is, or of the
+    definition itself where `kind` is "definition".
+    """
+
+    kind: str  # "variable" or "definition"
+    scope: str
+    old: str
+    new: str
+
+    @property
+    def evidence(self) -> Evidence:
+        """What a report says of it."""
+        if self.kind == "definition":
+            text = f"`{self.scope}` is called `{self.new}` in the target; its uses follow"
+        else:
+            text = f"`{self.old}` in `{self.scope}` is called `{self.new}` in the target"
+        return Evidence("renamed", text)
+
+
+def undo(module: Module, renamings: Sequence[Renaming]) -> Module | None:
+    """Return the target with renames taken back, None where that is not certain.
+
+    Made again they give the target's bytes back: that is checked here.
+    """
+    if not renamings:
+        return None
+    source = module.source
+    try:
+        for renaming in renamings:
+            scope = renaming.scope
+            if renaming.kind == "definition":
+                prefix = scope.rpartition(".")[0]
+                scope = f"{prefix}.{renaming.new}" if prefix else renaming.new
+            source = _rename(source, renaming, scope, renaming.new, renaming.old)
+        if redo(source, renamings) != module.source:
+            return None
+        return parse_module(source)
+    except (UnsureError, NotPythonError):
+        return None
+
+
+def redo(source: bytes, renamings: Sequence[Renaming]) -> bytes:
+    """Return a source with renames made again; raises `UnsureError` where that is not certain."""
+    for renaming in reversed(renamings):
+        source = _rename(source, renaming, renaming.scope, renaming.old, renaming.new)
+    return source
+
+
+def _rename(source: bytes, renaming: Renaming, scope: str, old: str, new: str) -> bytes:
+    module = parse_module(source)
+    node = outline_of(module).by_name.get(scope)
+    if node is None:
+        raise UnsureError(f"there is no `{scope}`")
+    tree = node.tree
+    assert isinstance(tree, ast.AST)
+    if renaming.kind == "variable":
+        if new in _names_in(tree):
+            raise UnsureError(f"`{new}` is in use in `{scope}` as well")
+        spans = spans_of(module, tree, uses(tree, old), old)
+    else:
+        spans = _definition_spans(module, node, old, new)
+    return splice(source, [(a, b, new.encode()) for a, b in spans])
+
+
+def _names_in(tree: ast.AST) -> set[str]:
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    return names | {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+
+
+def _definition_spans(module: Module, node: Node, old: str, new: str) -> list[tuple[int, int]]:
+    """The spans of a definition's name: where it is defined, and its uses in the module."""
+    tree = node.tree
+    assert isinstance(tree, ast.AST)
+    head = _name_span(module, node, old)
+    around = outline_of(module).enclosing(node.parent) if node.parent else None
+    if around is None:
+        if new in _names_in(module.tree) or new in bound_names(module.tree):
+            raise UnsureError(f"`{new}` is in use in the module as well")
+        found = _module_uses(module.tree, tree, old)
+        return sorted({head, *spans_of(module, module.tree, found, old)})
+    cls = around.tree
+    if not isinstance(cls, ast.ClassDef):
+        raise UnsureError("a function inside a function")
+    if attribute_uses(cls, new) or new in bound_names(cls):
+        raise UnsureError(f"`{new}` is in use in the class as well")
+    spans = [head]
+    for use in attribute_uses(cls, old):
+        assert use.end_lineno is not None
+        assert use.end_col_offset is not None
+        end = module.offset(use.end_lineno, use.end_col_offset)
+        spans.append((end - len(old.encode()), end))
+    if any(module.source[a:b] != old.encode() for a, b in spans):
+        raise UnsureError(f"`{old}` is not where Python says")
+    return sorted(set(spans))
+
+
+def _module_uses(module: ast.Module, definition: ast.AST, name: str) -> list[ast.Name | ast.arg]:
+    """The uses of a module's function or class; its own `def` is the one binding."""
+    others = [
+        n
+        for n in ast.walk(module)
+        if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        and n is not definition
+        and n.name == name
+    ]
+    if others:
+        raise UnsureError(f"`{name}` is defined more than once")
+    hidden = getattr(definition, "name", "")
+    try:
+        definition.name = "\0"  # type: ignore[attr-defined]
+        return uses(module, name)
+    finally:
+        definition.name = hidden  # type: ignore[attr-defined]
+
+
+def _name_span(module: Module, node: Node, name: str) -> tuple[int, int]:
+    tree = node.tree
+    assert isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    start = module.offset(tree.lineno, tree.col_offset)
+    head = re.compile(rb"(?:async\s+)?(?:def|class)\s+(%b)\b" % name.encode())
+    found = head.match(module.source, start)
+    if found is None:
+        raise UnsureError(f"`{name}` is not where Python says")
+    return found.span(1)
+
+
+# Recognising ------------------------------------------------------------------------------------
+
+
+def find_variables(name: str, base: Node, target: Node) -> tuple[Renaming, ...]:
+    """Return the variables of a function that the target calls otherwise.
+
+    `base` and `target` are the function in both; an answer is certain or not given.
+    """
+    before, after = base.tree, target.tree
+    if not isinstance(before, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return ()
+    if not isinstance(after, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return ()
+    lost = bound_names(before) - _names_in(after)
+    gained = bound_names(after) - _names_in(before)
+    if not lost or not gained:
+        return ()
+    sites_before = _binding_sites(before, lost, lost | gained)
+    sites_after = _binding_sites(after, gained, lost | gained)
+    result = []
+    for old in sorted(lost):
+        candidates = [
+            new for new in sorted(gained) if _same_sites(sites_before[old], sites_after[new])
+        ]
+        rivals = [
+            other
+            for other in sorted(lost)
+            for new in candidates
+            if other != old and _same_sites(sites_before[other], sites_after[new])
+        ]
+        if len(candidates) == 1 and not rivals:
+            result.append(Renaming("variable", name, old, candidates[0]))
+    return tuple(result)
+
+
+def _same_sites(old: Counter[str], new: Counter[str]) -> bool:
+    """Whether every statement that bound the old name binds the new one, and none else does."""
+    return bool(old) and old == new
+
+
+def _binding_sites(
+    function: Function, names: set[str], masked: set[str]
+) -> dict[str, Counter[str]]:
+    """Per name the statements that bind it, with all doubtful names masked."""
+    sites: dict[str, Counter[str]] = {n: Counter() for n in names}
+    for arg, text in _parameters(function, masked):
+        if arg in sites:
+            sites[arg][text] += 1
+    for statement, bound in _binders(function):
+        for name in bound & names:
+            sites[name][f"{_shape(statement, masked)} binds {_position(statement, name)}"] += 1
+    return sites
+
+
+def _parameters(function: Function, masked: set[str]) -> list[tuple[str, str]]:
+    args = function.args
+    positional = [*args.posonlyargs, *args.args]
+    defaults = [None] * (len(positional) - len(args.defaults)) + list(args.defaults)
+    pairs = [*zip(positional, defaults, strict=True)]
+    pairs += [*zip(args.kwonlyargs, args.kw_defaults, strict=True)]
+    result = []
+    names = [a.arg for a, _ in pairs]
+    for index, (arg, default) in enumerate(pairs):
+        before = names[index - 1] if index else "("
+        after = names[index + 1] if index + 1 < len(names) else ")"
+        around = ["§" if n in masked else n for n in (before, after)]
+        parts = [_shape(p, masked) for p in (arg.annotation, default) if p is not None]
+        result.append((arg.arg, f"parameter {around} {parts}"))
+    return result
+
+
+def _binders(function: Function) -> list[tuple[ast.AST, set[str]]]:
+    """What binds in a function: simple statements whole, headers of compound ones."""
+    found: list[tuple[ast.AST, set[str]]] = []
+    stack: list[ast.AST] = list(function.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            continue
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            header: ast.AST = ast.Tuple(elts=[node.target, node.iter], ctx=ast.Load())
+            found.append((header, _stored(node.target)))
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            found.append((node, _stored(node.optional_vars)))
+        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr)):
+            found.append((node, _stored(node)))
+            if not isinstance(node, ast.NamedExpr):
+                continue
+        stack.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def _stored(tree: ast.AST) -> set[str]:
+    return {
+        n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+
+
+def _position(statement: ast.AST, name: str) -> list[int]:
+    """Which of the stored names of a statement a name is, so that `a, b = …` keeps them apart."""
+    stored = [
+        n.id
+        for n in ast.walk(statement)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    ]
+    return [i for i, other in enumerate(stored) if other == name]
+
+
+def _shape(tree: ast.AST, masked: set[str]) -> str:
+    """A statement as text, with the masked names left open."""
+    if isinstance(tree, ast.Name):
+        return "§" if tree.id in masked else tree.id
+    parts = []
+    for field, value in ast.iter_fields(tree):
+        if field in ("ctx", "type_comment", "kind"):
+            continue
+        if isinstance(value, ast.AST):
+            parts.append(_shape(value, masked))
+        elif isinstance(value, list):
+            parts.append(
+                "["
+                + ",".join(_shape(v, masked) if isinstance(v, ast.AST) else repr(v) for v in value)
+                + "]"
+            )
+        else:
+            parts.append(repr(value))
+    return f"{type(tree).__name__}({','.join(parts)})"

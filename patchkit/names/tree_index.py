@@ -1,0 +1,88 @@
+"""Where a tree defines a name: near files first, all that hold the word when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from patchkit.names.definitions import Definition, definitions_of, is_read, may_define
+from patchkit.tree import SourceTree
+
+# Most of what new code reads is defined close by: 120 files take 2 ms a word, a search of a whole
+# release 30 to 80 ms (0.28.0, 2 cores).
+_NEAR = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A definition and the file that holds it."""
+
+    path: str
+    definition: Definition
+
+    @property
+    def place(self) -> str:
+        """`path:line` of the definition."""
+        return f"{self.path}:{self.definition.line}"
+
+
+class TreeIndex:
+    """Finds definitions in one tree, as seen from one file of it."""
+
+    def __init__(self, tree: SourceTree, path: str) -> None:
+        self.tree = tree
+        self._path = path
+        self._near: tuple[str, ...] | None = None
+        self._everywhere: dict[str, tuple[str, ...]] = {}
+
+    def near(self, name: str, kinds: frozenset[str]) -> Found | None:
+        """Return a definition in a file close to the one that this was made for."""
+        return next(self._in_files(self._near_paths(), name, kinds), None)
+
+    def everywhere(self, name: str, kinds: frozenset[str]) -> tuple[Found, ...]:
+        """Return all definitions in the tree, by path and line."""
+        found = self._in_files(self._holding(name), name, kinds)
+        return tuple(sorted(found, key=lambda f: (f.path, f.definition.line)))
+
+    def is_read_beyond(self, name: str, path: str) -> bool:
+        """Return whether a file other than `path` reads the name as an attribute."""
+        return any(is_read(self.tree.files[p], name) for p in self._holding(name) if p != path)
+
+    def _in_files(
+        self, paths: tuple[str, ...], name: str, kinds: frozenset[str]
+    ) -> Iterator[Found]:
+        word = name.encode()
+        for path in paths:
+            source = self.tree.files[path]
+            if word in source and may_define(source, name, kinds):
+                for definition in definitions_of(source, name):
+                    if definition.kind in kinds:
+                        yield Found(path, definition)
+
+    def _holding(self, name: str) -> tuple[str, ...]:
+        """The Python files that hold a word."""
+        if name not in self._everywhere:
+            word = name.encode()
+            search = getattr(self.tree.files, "search", None)
+            paths = search(word) if search else [p for p, c in self.tree.files.items() if word in c]
+            self._everywhere[name] = tuple(p for p in paths if p.endswith((".py", ".pyi")))
+        return self._everywhere[name]
+
+    def _near_paths(self) -> tuple[str, ...]:
+        if self._near is None:
+            python = [p for p in self.tree.files if p.endswith((".py", ".pyi"))]
+            here = PurePosixPath(self._path).parts
+            self._near = tuple(sorted(python, key=lambda p: _distance(here, p))[:_NEAR])
+        return self._near
+
+
+def _distance(here: tuple[str, ...], path: str) -> tuple[int, str]:
+    """The steps from one file to another through their common folder."""
+    there = path.split("/")
+    common = 0
+    for one, other in zip(here, there, strict=False):
+        if one != other:
+            break
+        common += 1
+    return len(here) + len(there) - 2 * common, path

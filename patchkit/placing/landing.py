@@ -1,0 +1,389 @@
+"""One patch on one target: every section placed, then the result as a whole checked.
+
+A hunk can be right in itself and still not stand: a name that it needs was to come from a hunk that
+did not land, or what it adds is there already under another roof. Such hunks are taken out again,
+with the reason, and the patch is placed anew without them until what is left holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from patchkit.diff.lines import Change, diff_lines
+from patchkit.diff.model import Hunk
+from patchkit.errors import PatchkitError
+from patchkit.names.doubled import doubled_beyond
+from patchkit.names.imports import added_imports, check_import
+from patchkit.names.unresolved import unresolved_beyond
+from patchkit.outcome import Evidence, Method, Status
+from patchkit.placing.adaptation import (
+    Adaptation,
+    apply_adaptation,
+    check_adaptation,
+)
+from patchkit.placing.place import Verdict
+from patchkit.placing.place_file import place_file
+from patchkit.placing.plan import PatchPlan, PlannedFile
+from patchkit.placing.units import Fact, facts_added, missing_partner
+from patchkit.syntax.tree import NotPythonError
+from patchkit.tree import SourceTree
+
+Span = tuple[str, int, int]  # path, first and last line, 1-based and inclusive
+
+
+@dataclass(frozen=True)
+class Landing:
+    """What a patch did to a target: a verdict a hunk, the new contents, where each hunk stands."""
+
+    verdicts: Mapping[int, Verdict]
+    contents: Mapping[str, bytes | None]
+    modes: Mapping[str, int]
+    spans: Mapping[int, Span]
+    not_checked: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What hunks that did not land would have introduced, and which hunk that was."""
+
+    fact: Fact
+    patch: str
+    hunk: int
+
+    @property
+    def label(self) -> str:
+        """The hunk as people write it."""
+        return f"{self.patch}#{self.hunk}"
+
+
+@dataclass
+class _Draft:
+    verdicts: dict[int, Verdict] = field(default_factory=dict)
+    contents: dict[str, bytes | None] = field(default_factory=dict)
+    modes: dict[str, int] = field(default_factory=dict)
+
+
+def land_patch(
+    plan: PatchPlan,
+    base: SourceTree,
+    target: SourceTree,
+    *,
+    adaptations: Sequence[Adaptation] = (),
+    missing: Sequence[Missing] = (),
+    banned: Mapping[int, Verdict] | None = None,
+) -> Landing:
+    """Return what a patch does to a target.
+
+    `missing` is what earlier patches did not land; `banned` hunks keep the verdict given.
+    """
+    stopped = dict(banned or {})
+    while True:
+        landing = place_patch(plan, base, target, adaptations, stopped)
+        found = _violations(plan, target, landing, missing)
+        new = {n: v for n, v in found.items() if n not in stopped}
+        if not new:
+            return replace(landing, not_checked=_unchecked_imports(plan, target, landing))
+        stopped.update(new)
+
+
+def place_patch(
+    plan: PatchPlan,
+    base: SourceTree,
+    target: SourceTree,
+    adaptations: Sequence[Adaptation],
+    banned: Mapping[int, Verdict],
+) -> Landing:
+    """Return every section placed, with no check of the whole."""
+    draft = _Draft()
+    usable, stopped = _choose(plan, target, adaptations, banned)
+    base_now, target_now = base, target
+    for file in plan.files:
+        placement = place_file(file, base_now, target_now, stopped)
+        draft.verdicts.update(placement.verdicts)
+        draft.contents.update(placement.contents)
+        draft.modes.update(placement.modes)
+        if placement.contents:
+            target_now = target_now.with_changes(placement.contents, placement.modes)
+    spans = _spans(draft)
+    for adaptation in usable:
+        _adapt(adaptation, draft, spans, plan, target)
+    return Landing(draft.verdicts, draft.contents, draft.modes, spans)
+
+
+# Adaptations -------------------------------------------------------------------------------------
+
+
+def _choose(
+    plan: PatchPlan,
+    target: SourceTree,
+    adaptations: Sequence[Adaptation],
+    banned: Mapping[int, Verdict],
+) -> tuple[list[Adaptation], dict[int, Verdict]]:
+    """The adaptations meant for this target, and their hunks, which the cascade leaves alone."""
+    stopped = dict(banned)
+    hunks = {job.number: job.hunk for file in plan.files for job in file.jobs}
+    usable = []
+    for adaptation in adaptations:
+        if any(n in banned for n in adaptation.hunks):
+            continue
+        if not _meant_for(adaptation, target, hunks):
+            continue
+        usable.append(adaptation)
+        reason = "waits for its stored adaptation"
+        for number in adaptation.hunks:
+            stopped[number] = Verdict(Status.CONFLICTED, reason=reason)
+    return usable, stopped
+
+
+def _meant_for(adaptation: Adaptation, target: SourceTree, hunks: Mapping[int, Hunk]) -> bool:
+    """Whether an adaptation speaks about this target: its release, or content that matches."""
+    if target.version is None or target.version == adaptation.release:
+        return True
+    return check_adaptation(adaptation, hunks, target.files.get(adaptation.path)) is None
+
+
+def _adapt(
+    adaptation: Adaptation,
+    draft: _Draft,
+    spans: dict[int, Span],
+    plan: PatchPlan,
+    target: SourceTree,
+) -> None:
+    """Place an adaptation on what the cascade made of its file, or say why it does not hold."""
+    path = adaptation.path
+    content = draft.contents.get(path, target.files.get(path))
+    hunks = {job.number: job.hunk for file in plan.files for job in file.jobs}
+    mismatch = check_adaptation(adaptation, hunks, content)
+    reason = mismatch.text if mismatch else None
+    if content is not None and reason is None:
+        try:
+            adapted = apply_adaptation(adaptation, content)
+        except PatchkitError as error:
+            reason = str(error)
+    if reason is not None:
+        text = f"the adaptation stored for {adaptation.release} does not hold: {reason}"
+        verdict = Verdict(Status.CONFLICTED, reason=text, candidates=(path,))
+        draft.verdicts.update(dict.fromkeys(adaptation.hunks, verdict))
+        return
+    assert content is not None
+    evidence = (
+        Evidence("adaptation", f"stored for {adaptation.release}: {adaptation.reason}"),
+        Evidence("fingerprints", "the hunk and the target definitions are as they were then"),
+    )
+    verdict = Verdict(
+        Status.PLACED, path=path, method=Method.ADAPTATION, evidence=evidence,
+        definition_after=", ".join(adaptation.target_definitions),
+        definition_before=_defined(draft, adaptation),
+    )  # fmt: skip
+    draft.verdicts.update(dict.fromkeys(adaptation.hunks, verdict))
+    draft.contents[path] = adapted
+    changed = diff_lines(content.splitlines(True), adapted.splitlines(True))
+    first = min(c.new_start for c in changed) + 1
+    last = max(max(c.new_end, c.new_start + 1) for c in changed)
+    for number, (other, low, high) in list(spans.items()):
+        if other == path:
+            spans[number] = (path, *shift_lines((low, high), changed))
+    spans.update(dict.fromkeys(adaptation.hunks, (path, first, last)))
+
+
+def shift_lines(lines: tuple[int, int], changes: Sequence[Change]) -> tuple[int, int]:
+    """Return where lines (first, last), 1-based and inclusive, stand after some changes."""
+    first, last = lines
+    low, high = first, last
+    for change in changes:
+        growth = (change.new_end - change.new_start) - (change.old_end - change.old_start)
+        if change.old_end < first:
+            low += growth
+        if change.old_end <= last:
+            high += growth
+    return low, max(low, high)
+
+
+def _defined(draft: _Draft, adaptation: Adaptation) -> str | None:
+    return draft.verdicts[adaptation.hunks[0]].definition_before or next(
+        iter(adaptation.target_definitions), None
+    )
+
+
+# Where things stand ------------------------------------------------------------------------------
+
+
+def _spans(draft: _Draft) -> dict[int, Span]:
+    """The lines of each placed hunk in the target as this patch leaves it."""
+    spans: dict[int, Span] = {}
+    for number, verdict in draft.verdicts.items():
+        if verdict.path and verdict.lines:
+            spans[number] = (verdict.path, *verdict.lines)
+    return spans
+
+
+def authored_lines(file: PlannedFile, number: int) -> list[tuple[int, int]]:
+    """Return the 1-based inclusive line ranges that a hunk adds to its authored file."""
+    ranges, shift = [], 0
+    if not file.jobs and file.authored is not None:
+        return [(1, file.authored.count(b"\n") + 1)]
+    for job in file.jobs:
+        for run in job.runs:
+            start = run.start + shift
+            if job.number == number and run.lines:
+                ranges.append((start + 1, start + len(run.lines)))
+            shift += len(run.lines) - (run.end - run.start)
+    return ranges
+
+
+def missing_from(plan: PatchPlan, landing: Landing) -> list[Missing]:
+    """Return what the hunks of a patch that did not land would have introduced."""
+    result = []
+    for file in plan.files:
+        for number in file.numbers:
+            if landing.verdicts[number].status in (Status.PLACED, Status.ALREADY_UPSTREAM):
+                continue
+            lines = authored_lines(file, number)
+            for fact in facts_added(file.base, file.authored, lines):
+                result.append(Missing(fact, plan.patch.name, number))
+    return result
+
+
+# Checks of the whole -----------------------------------------------------------------------------
+
+
+def _violations(
+    plan: PatchPlan,
+    target: SourceTree,
+    landing: Landing,
+    missing: Sequence[Missing],
+) -> dict[int, Verdict]:
+    """The placed hunks that may not stay, with their new verdicts."""
+    gone = [*missing, *missing_from(plan, landing)]
+    after = target.with_changes(landing.contents)
+    found: dict[int, Verdict] = {}
+    for file in plan.files:
+        placed = [n for n in file.numbers if landing.verdicts[n].status is Status.PLACED]
+        if not placed:
+            continue
+        paths = {landing.verdicts[n].path for n in placed}
+        for path in sorted(p for p in paths if p):
+            found.update(_check_file(file, path, placed, landing, target, after, gone))
+        for number in placed:
+            partner = _partner(file, number, gone, plan.patch.name)
+            if partner is not None and number not in found:
+                found[number] = _blocked(landing.verdicts[number], *partner)
+    return found
+
+
+def _check_file(
+    file: PlannedFile,
+    path: str,
+    placed: list[int],
+    landing: Landing,
+    target: SourceTree,
+    after: SourceTree,
+    gone: Sequence[Missing],
+) -> dict[int, Verdict]:
+    """Names, doubles and imports of one changed target file."""
+    result = after.files.get(path)
+    if not path.endswith((".py", ".pyi")) or result is None or file.authored is None:
+        return {}
+    empty = b""
+    base, before = file.base or empty, target.files.get(path, empty)
+    found: dict[int, Verdict] = {}
+    try:
+        names = unresolved_beyond(base, file.authored, before, result)
+        doubles = doubled_beyond(base, file.authored, before, result)
+        uses = added_imports(before, result, path)
+    except NotPythonError:
+        return {}
+    for name in names:
+        for number in _owners(name.line, path, placed, landing):
+            found[number] = _unnamed(landing.verdicts[number], name.name, str(name), gone)
+    for double in doubles:
+        for number in _owners(double.line, path, placed, landing):
+            text = f"{double.kind} `{double.name}` would be there twice in {double.scope}"
+            found[number] = _refused(landing.verdicts[number], text)
+    for use in uses:
+        if use.guarded or check_import(use, after) != "missing":
+            continue
+        for number in _owners(use.line, path, placed, landing):
+            what = f"{use.module}.{use.name}" if use.name else use.module
+            text = f"imports `{what}`, which the target does not have"
+            found[number] = _unnamed(landing.verdicts[number], use.name or what, text, gone)
+    return found
+
+
+def _unchecked_imports(
+    plan: PatchPlan, target: SourceTree, landing: Landing
+) -> dict[int, tuple[str, ...]]:
+    """Per hunk the imports that it adds from the package but from outside a partial tree."""
+    after = target.with_changes(landing.contents)
+    found: dict[int, tuple[str, ...]] = {}
+    if not target.partial:
+        return found
+    for file in plan.files:
+        placed = [n for n in file.numbers if landing.verdicts[n].status is Status.PLACED]
+        for path in sorted({landing.verdicts[n].path or "" for n in placed} - {""}):
+            before, result = target.files.get(path, b""), after.files.get(path)
+            if result is None or not path.endswith((".py", ".pyi")):
+                continue
+            try:
+                uses = added_imports(before, result, path)
+            except NotPythonError:
+                continue
+            package = path.split("/")[0]
+            for use in uses:
+                if use.module.split(".")[0] != package or check_import(use, after) != "not_checked":
+                    continue
+                text = f"import `{use}`: not among the files given"
+                for number in _owners(use.line, path, placed, landing):
+                    found[number] = (*found.get(number, ()), text)
+    return found
+
+
+def _owners(line: int, path: str, placed: list[int], landing: Landing) -> list[int]:
+    """The placed hunks that hold a line of the result; all of the file where none does."""
+    inside = [
+        n
+        for n in placed
+        if n in landing.spans
+        and landing.spans[n][0] == path
+        and landing.spans[n][1] <= line <= landing.spans[n][2]
+    ]
+    here = [n for n in placed if landing.verdicts[n].path == path]
+    return inside or here
+
+
+def _partner(
+    file: PlannedFile, number: int, gone: Sequence[Missing], patch: str
+) -> tuple[Missing, str] | None:
+    others = [m for m in gone if (m.patch, m.hunk) != (patch, number)]
+    if not others:
+        return None
+    uses = facts_added(file.base, file.authored, authored_lines(file, number))
+    found = missing_partner(uses, (m.fact for m in others))
+    if found is None:
+        return None
+    use, fact = found
+    source = next(m for m in others if m.fact is fact)
+    return source, f"{use.kind} `{use.name}` needs what {source.label} would have added"
+
+
+def _blocked(verdict: Verdict, source: Missing, text: str) -> Verdict:
+    return replace(
+        verdict, status=Status.BLOCKED, path=None, lines=None, method=None, reason=text,
+        definition_after=None, evidence=(), blocked_by=(source.label,),
+    )  # fmt: skip
+
+
+def _refused(verdict: Verdict, text: str) -> Verdict:
+    return replace(
+        verdict, status=Status.CONFLICTED, path=None, lines=None, method=None, reason=text,
+        definition_after=None, evidence=(),
+    )  # fmt: skip
+
+
+def _unnamed(verdict: Verdict, name: str, text: str, gone: Sequence[Missing]) -> Verdict:
+    source = next((m for m in gone if m.fact.name == name and m.fact.kind in _BINDING), None)
+    return _blocked(verdict, source, text) if source else _refused(verdict, text)
+
+
+_BINDING = ("name", "member", "parameter")

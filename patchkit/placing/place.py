@@ -1,0 +1,393 @@
+"""Placing the hunks of one Python file: propose, prove, and keep what is proven.
+
+All hunks are tried together first, with each hunk's cheapest proposal: one parse of the result and
+one proof then cover the file. Where that fails each hunk is tried alone, through all its proposals,
+and those that are proven alone must be proven together as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from patchkit.names.occurrences import UnsureError
+from patchkit.names.rename import redo
+from patchkit.outcome import Evidence, Method, Status
+from patchkit.placing.correspond import Correspondence
+from patchkit.placing.file_edits import FileEdits, Group, changes_from_pieces
+from patchkit.placing.presence import find_upstream
+from patchkit.placing.proof import Proven, Refuted, prove
+from patchkit.placing.propose import Piece, Proposal, Region, by_text
+from patchkit.placing.typed import place_edits
+from patchkit.placing.views import View, Views
+from patchkit.syntax.align import Alignment
+from patchkit.syntax.edit import Change, Edit, InexactError, splice
+from patchkit.syntax.outline import MODULE, name_of, outline_of
+from patchkit.syntax.tree import Module, Node
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one hunk in one file.
+
+    `lines` are (first, last), 1-based and inclusive, in the file at `path` with the patch's other
+    hunks of that file landed too.
+    """
+
+    status: Status
+    definition_before: str | None = None
+    path: str | None = None
+    definition_after: str | None = None
+    method: Method | None = None
+    evidence: tuple[Evidence, ...] = ()
+    lines: tuple[int, int] | None = None
+    reason: str | None = None
+    candidates: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A group with the proposal that was proven, seen as `view` sees it."""
+
+    group: Group
+    view: View
+    proposal: Proposal
+    proven: Proven
+
+
+def lines_of(source: bytes, pieces: Sequence[Piece]) -> list[tuple[int, int]]:
+    """Return, for each piece, the lines (1-based, inclusive) that it takes up once all are made."""
+    result = splice(source, pieces)
+    changes = changes_from_pieces(pieces)
+    order = sorted(range(len(pieces)), key=lambda i: (pieces[i][0], pieces[i][1]))
+    lines = {}
+    for index, change in zip(order, changes, strict=True):
+        start, end = _changed(source[change.start : change.end], result, change)
+        first = result.count(b"\n", 0, start) + 1
+        last = result.count(b"\n", 0, max(end - 1, start)) + 1
+        lines[index] = (first, max(first, last))
+    return [lines[i] for i in range(len(pieces))]
+
+
+def _changed(old: bytes, result: bytes, change: Change) -> tuple[int, int]:
+    """The span of a piece in the result without what it only repeats, and without outer spaces."""
+    text = result[change.new_start : change.new_end]
+    head = _common(old, text)
+    tail = _common(old[head:][::-1], text[head:][::-1])
+    core = text[head : len(text) - tail]
+    blank = len(core) - len(core.lstrip()) if core.strip() else 0
+    start = change.new_start + head + blank
+    return start, start + len(core.strip())
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """How many leading bytes two texts share."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+class PythonPlacer:
+    """Places the hunks of one file onto one target."""
+
+    def __init__(self, edits: FileEdits, path: str, correspondence: Correspondence) -> None:
+        self.edits = edits
+        self.path = path
+        self.correspondence = correspondence
+        self.views = Views(edits, path, correspondence)
+        self._alignments: dict[str, Alignment] = {}
+
+    def place(self, banned: Mapping[int, Verdict]) -> tuple[dict[int, Verdict], dict[str, bytes]]:
+        """Return the verdict on each hunk, and the content of each target file that changes."""
+        verdicts: dict[int, Verdict] = {}
+        open_groups = []
+        for group in self.edits.groups:
+            stop = next((banned[h.number] for h in group.hunks if h.number in banned), None)
+            found = stop or self._upstream(group)
+            if found is None:
+                open_groups.append(group)
+                continue
+            for hunk in group.hunks:
+                verdicts[hunk.number] = banned.get(hunk.number, found)
+        placed = self._place_together(open_groups) or self._place_singly(open_groups, verdicts)
+        contents: dict[str, bytes] = {}
+        for path, members in _by_path(placed).items():
+            contents[path] = _result(members)
+            spans = _spans(members)
+            for member in members:
+                verdict = replace(self._placed(member), lines=spans[id(member)])
+                verdicts.update({h.number: verdict for h in member.group.hunks})
+        return verdicts, contents
+
+    # The cascade -----------------------------------------------------------------------------
+
+    def _place_together(self, groups: list[Group]) -> list[Placed] | None:
+        chosen: list[tuple[Group, View, Proposal]] = []
+        for group in groups:
+            first = next(self._proposals(group), None)
+            if first is None or next(self.views.split(group), None) is not None:
+                return None
+            chosen.append((group, *first))
+        paths: dict[str, list[tuple[Group, View, Proposal]]] = {}
+        for entry in chosen:
+            paths.setdefault(entry[1].path, []).append(entry)
+        result = []
+        for entries in paths.values():
+            outcome = _prove(entries)
+            if isinstance(outcome, Refuted):
+                return None
+            result += [Placed(g, v, p, outcome) for g, v, p in entries]
+        return result
+
+    def _place_singly(self, groups: list[Group], verdicts: dict[int, Verdict]) -> list[Placed]:
+        placed: list[Placed] = []
+        for group in groups:
+            problem = self._place_one(group, placed)
+            if problem is not None:
+                verdicts.update({h.number: problem for h in group.hunks})
+        return placed
+
+    def _place_one(self, group: Group, placed: list[Placed]) -> Verdict | None:
+        """Add a group to what is placed, or return why it cannot be."""
+        refusals: list[str] = []
+        found = self._first_proven(self._proposals(group), group, placed, refusals)
+        for view in self.views.split(group):
+            other = self._first_proven(self._proposals_in(view, group), group, placed, refusals)
+            if other is None:
+                continue
+            if found is not None and _result([found]) != _result([other]):
+                return self._two_places(group, found, other)
+            found = other
+        if found is None:
+            return self._conflict(group, refusals)
+        placed.append(found)
+        return None
+
+    def _first_proven(
+        self,
+        proposals: Iterator[tuple[View, Proposal]],
+        group: Group,
+        placed: list[Placed],
+        refusals: list[str],
+    ) -> Placed | None:
+        for view, proposal in proposals:
+            outcome = _prove([(group, view, proposal)])
+            if isinstance(outcome, Refuted):
+                refusals.append(f"{proposal.method}: {outcome.text}")
+                continue
+            before = [(p.group, p.view, p.proposal) for p in placed if p.view.path == view.path]
+            together = _prove([*before, (group, view, proposal)]) if before else outcome
+            if isinstance(together, Refuted):
+                refusals.append(f"{proposal.method}, with the hunks before it: {together.text}")
+                continue
+            return Placed(group, view, proposal, outcome)
+        return None
+
+    # Proposals -------------------------------------------------------------------------------
+
+    def _proposals(self, group: Group) -> Iterator[tuple[View, Proposal]]:
+        for view in self.views.of(group):
+            yield from self._proposals_in(view, group)
+
+    def _proposals_in(self, view: View, group: Group) -> Iterator[tuple[View, Proposal]]:
+        lead = view.evidence[0] if view.evidence else None
+        if view.path == self.path and view.method is not Method.MOVED:
+            texts = [by_text(h, view.ground.lines, view.path) for h in group.hunks]
+            whole = [t for t in texts if t is not None]
+            if len(whole) == len(texts):
+                joined = _joined(whole)
+                if view.evidence:
+                    said = f"with upstream's rename taken back, {joined.evidence.text}"
+                    fact = Evidence(joined.evidence.kind, said)
+                    joined = replace(joined, method=Method.RENAMED, evidence=fact)
+                yield view, joined
+        merged = self._merge(group, view)
+        if merged is not None:
+            text = "its lines and both neighbours are unchanged in the definition"
+            how = lead or Evidence("merge3", text)
+            yield view, Proposal(view.path, view.method or Method.MERGE3, merged, how)
+        typed = place_edits(group.edits, view.alignment)
+        if typed is not None:
+            how = lead or Evidence("typed", "what it replaces, or its neighbours, are there")
+            yield view, Proposal(view.path, view.method or Method.TYPED, typed, how)
+
+    def _merge(self, group: Group, view: View) -> tuple[Piece, ...] | None:
+        pieces = []
+        for hunk in group.hunks:
+            for run in hunk.runs:
+                region = self._region(group, run.start, run.end, view)
+                piece = view.merger.place(run, region) if region else None
+                if piece is None:
+                    return None
+                pieces.append(piece)
+        return tuple(pieces)
+
+    def _region(self, group: Group, start: int, end: int, view: View) -> Region | None:
+        """The innermost definition around the edits of a run, and its image."""
+        base = self.edits.base
+        low, high = self.edits.lines.starts[start], self.edits.lines.starts[end]
+        touched = [e for e in group.edits if e.start <= high and low <= e.end]
+        outline = outline_of(base)
+        around = {outline.enclosing(e.container) for e in touched}
+        definition = around.pop() if len(around) == 1 else None
+        if definition is None:
+            return view.merger.whole()
+        image = view.alignment.image(definition)
+        if image is None:
+            return None
+        target = view.ground.module
+        shift = target.column(image.start) - base.column(definition.start)
+        return Region(_line_range(base, definition), _line_range(target, image), shift)
+
+    # Verdicts --------------------------------------------------------------------------------
+
+    def _upstream(self, group: Group) -> Verdict | None:
+        """A verdict where the target has all of a group's edits already, or some of them."""
+        edits = [e for e in group.edits if not e.is_layout] or group.edits
+        for view in self.views.of(group):
+            original = view.ground.original
+            base = Alignment(self.edits.base, original) if view.ground.renamings else view.alignment
+            authored = self._authored(view.path, original)
+            found = [find_upstream(e, base, authored) for e in edits]
+            there = [f for f in found if f is not None]
+            if not there:
+                continue
+            evidence = tuple(dict.fromkeys([*there, *view.evidence]))
+            name = self._name(group)
+            if len(there) == len(edits):
+                return Verdict(Status.ALREADY_UPSTREAM, name, view.path, name, evidence=evidence)
+            missing = [e for e, f in zip(edits, found, strict=True) if f is None]
+            if self._is_partly(missing):
+                lacking = ", ".join(f"{e.kind} at base line {_line(e)}" for e in missing)
+                reason = f"the target has {len(there)} of {len(edits)} edits; missing: {lacking}"
+                return Verdict(
+                    Status.PARTLY_UPSTREAM, name, view.path, name, evidence=evidence, reason=reason
+                )
+        return None
+
+    def _authored(self, path: str, target: Module) -> Alignment:
+        """The alignment of the authored file with a target file as it is, no rename undone."""
+        if path not in self._alignments:
+            self._alignments[path] = Alignment(self.edits.authored, target)
+        return self._alignments[path]
+
+    def _is_partly(self, missing: list[Edit]) -> bool:
+        """Whether the edits that are there are more than a coincidence: no proposal fits whole."""
+        group = self.edits.group_of(missing)
+        return not any(
+            isinstance(_prove([(group, v, p)]), Proven) for v, p in self._proposals(group)
+        )
+
+    def _placed(self, member: Placed) -> Verdict:
+        group, view = member.group, member.view
+        name = self._name(group)
+        landed = name
+        base = outline_of(self.edits.base)
+        target = outline_of(view.ground.module)
+        for edit in group.edits:
+            image = view.alignment.image(edit.container)
+            if image is not None and base.qualified(edit.container) == name:
+                landed = target.qualified(image)
+                break
+        for renaming in view.ground.renamings:
+            if renaming.kind == "definition" and renaming.scope == landed:
+                landed = landed.removesuffix(renaming.old) + renaming.new
+        facts = (
+            member.proposal.evidence, *view.evidence, *member.proven.evidence_for(group.edits)
+        )  # fmt: skip
+        return Verdict(
+            Status.PLACED, name, view.path, landed, member.proposal.method,
+            tuple(dict.fromkeys(facts)),
+        )  # fmt: skip
+
+    def _two_places(self, group: Group, one: Placed, other: Placed) -> Verdict:
+        names = [self._placed(p).definition_after for p in (one, other)]
+        reason = f"it fits `{names[0]}` as well as `{names[1]}`, with different results"
+        places = [f"{p.view.path} {n}" for p, n in zip((one, other), names, strict=True)]
+        return Verdict(
+            Status.CONFLICTED, self._name(group), reason=reason, candidates=tuple(places)
+        )
+
+    def _conflict(self, group: Group, refusals: list[str]) -> Verdict:
+        name = self._name(group)
+        bare = [name_of(d) for d in self.views.definitions(group)]
+        places = [p for b in bare for p in self.correspondence.places_of(b, self.path)]
+        outline = self.correspondence.outline(self.path)
+        gone = outline is None or (name != MODULE and name not in outline.by_name)
+        if gone and all(
+            view.path == self.path and not view.evidence for view in self.views.of(group)
+        ):
+            where = f"`{name}` is" if name != MODULE else f"{self.path} is"
+            reason = f"{where} not in the target under its name, nor clearly elsewhere"
+            return Verdict(Status.ORPHANED, name, reason=reason, candidates=tuple(places))
+        reason = "; ".join(dict.fromkeys(refusals)) or (
+            f"the lines that it changes in `{name}`, or those next to them, changed upstream"
+        )
+        return Verdict(Status.CONFLICTED, name, reason=reason, candidates=tuple(places))
+
+    def _name(self, group: Group) -> str:
+        outline = outline_of(self.edits.base)
+        edits = [e for e in group.edits if not e.is_layout] or group.edits
+        names = [outline.qualified(e.container) for e in edits]
+        inner = [n for n in names if n != MODULE]
+        return (inner or names or [MODULE])[0]
+
+
+def _prove(entries: Sequence[tuple[Group, View, Proposal]]) -> Proven | Refuted:
+    """Prove the proposals of several groups on one target file together."""
+    ground = entries[0][1].ground
+    authored = [(e, v.alignment) for g, v, _ in entries for e in g.edits]
+    pieces = [piece for _, _, p in entries for piece in p.pieces]
+    try:
+        result = splice(ground.module.source, pieces)
+    except InexactError:
+        return Refuted("overlap", "two hunks replace the same part of the target")
+    outcome = prove(authored, ground.module, result, changes_from_pieces(pieces))
+    if isinstance(outcome, Proven) and ground.renamings:
+        try:
+            redo(result, ground.renamings)
+        except UnsureError as error:
+            return Refuted("rename", f"upstream's rename cannot be made on the result: {error}")
+    return outcome
+
+
+def _line(edit: Edit) -> int:
+    return edit.container.module.line_at(edit.start)
+
+
+def _line_range(module: Module, node: Node) -> tuple[int, int]:
+    return module.line_at(node.start) - 1, module.line_at(max(node.start, node.end - 1))
+
+
+def _result(members: Sequence[Placed]) -> bytes:
+    """The target file with some groups placed and upstream's renames made again."""
+    ground = members[0].view.ground
+    pieces = [piece for m in members for piece in m.proposal.pieces]
+    return redo(splice(ground.module.source, pieces), ground.renamings)
+
+
+def _spans(members: Sequence[Placed]) -> dict[int, tuple[int, int]]:
+    """The lines that each group takes up in the result; a rename moves no line."""
+    pieces = [piece for m in members for piece in m.proposal.pieces]
+    owners = [m for m in members for _ in m.proposal.pieces]
+    spans: dict[int, tuple[int, int]] = {}
+    for member, (first, last) in zip(
+        owners, lines_of(members[0].view.ground.module.source, pieces), strict=True
+    ):
+        low, high = spans.get(id(member), (first, last))
+        spans[id(member)] = (min(first, low), max(last, high))
+    return spans
+
+
+def _joined(proposals: list[Proposal]) -> Proposal:
+    """One proposal for a group: it is as exact as its least exact part."""
+    worst = max(proposals, key=lambda p: p.method is Method.OFFSET)
+    pieces = tuple(piece for p in proposals for piece in p.pieces)
+    return Proposal(worst.path, worst.method, pieces, worst.evidence)
+
+
+def _by_path(placed: Sequence[Placed]) -> dict[str, list[Placed]]:
+    paths: dict[str, list[Placed]] = {}
+    for member in placed:
+        paths.setdefault(member.view.path, []).append(member)
+    return paths

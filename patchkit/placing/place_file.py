@@ -1,0 +1,222 @@
+"""One file section onto one target: new, deleted, renamed and modified files, Python or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from patchkit.diff.model import FileChange
+from patchkit.outcome import Evidence, Method, Status
+from patchkit.placing.correspond import Correspondence
+from patchkit.placing.file_edits import FileEdits, FileJob
+from patchkit.placing.place import PythonPlacer, Verdict
+from patchkit.placing.place_text import place_text
+from patchkit.placing.plan import PlannedFile
+from patchkit.syntax.build import try_module
+from patchkit.tree import SourceTree
+
+
+@dataclass(frozen=True)
+class FilePlacement:
+    """The verdicts on a section's hunks and what the target's files become."""
+
+    verdicts: Mapping[int, Verdict]
+    contents: Mapping[str, bytes | None] = field(default_factory=dict)
+    modes: Mapping[str, int] = field(default_factory=dict)
+
+
+def place_file(
+    file: PlannedFile, base: SourceTree, target: SourceTree, banned: Mapping[int, Verdict]
+) -> FilePlacement:
+    """Return what becomes of one section on the target.
+
+    `banned` hunks keep the verdict that they come with; they are not tried.
+    """
+    stopped = {n: banned[n] for n in file.numbers if n in banned}
+    if len(stopped) == len(file.numbers):
+        return FilePlacement(stopped)
+    change = file.section.change
+    if change is FileChange.ADD:
+        return _add(file, target)
+    if change is FileChange.DELETE:
+        return _delete(file, target)
+    path, new = file.path_before, file.section.path
+    modes = _mode_change(file, target)
+    if not file.jobs:
+        return _metadata(file, target, modes)
+    if change is FileChange.RENAME and path not in target.files and new in target.files:
+        return _modify(file, new, base, target, banned)  # upstream renamed it as well
+    placement = _modify(file, path, base, target, banned)
+    if not any(v.status is Status.PLACED for v in placement.verdicts.values()):
+        modes = {}
+    elif path != new:
+        placement = _renamed(placement, path, new, target, keep=change is FileChange.COPY)
+    return FilePlacement(placement.verdicts, placement.contents, modes)
+
+
+def _same(file: PlannedFile, verdict: Verdict) -> dict[int, Verdict]:
+    return dict.fromkeys(file.numbers, verdict)
+
+
+def _add(file: PlannedFile, target: SourceTree) -> FilePlacement:
+    path = file.section.path
+    existing = target.files.get(path)
+    if existing is None:
+        evidence = (Evidence("new-file", f"the target has no {path}"),)
+        verdict = Verdict(
+            Status.PLACED,
+            path=path,
+            method=Method.NEW_FILE,
+            evidence=evidence,
+            lines=(1, _line_count(file.authored)),
+        )
+        modes = {path: file.section.new_mode} if file.section.new_mode else {}
+        return FilePlacement(_same(file, verdict), {path: file.authored}, modes)
+    mode = file.section.new_mode
+    if existing == file.authored and mode is not None and mode != target.mode(path):
+        evidence = (Evidence("upstream", f"the target has {path} with another mode"),)
+        verdict = Verdict(Status.PLACED, path=path, method=Method.METADATA, evidence=evidence)
+        return FilePlacement(_same(file, verdict), {}, {path: mode})
+    if existing == file.authored:
+        evidence = (Evidence("upstream", f"the target has {path} with the same content"),)
+        return FilePlacement(
+            _same(file, Verdict(Status.ALREADY_UPSTREAM, path=path, evidence=evidence))
+        )
+    reason = f"the target has a {path} of its own, with other content"
+    return FilePlacement(_same(file, Verdict(Status.CONFLICTED, reason=reason, candidates=(path,))))
+
+
+def _line_count(content: bytes | None) -> int:
+    return max(1, (content or b"").count(b"\n"))
+
+
+def _delete(file: PlannedFile, target: SourceTree) -> FilePlacement:
+    path = file.path_before
+    existing = target.files.get(path)
+    if existing is None and target.partial:
+        reason = f"{path} is not among the files given"
+        return FilePlacement(_same(file, Verdict(Status.ORPHANED, reason=reason)))
+    if existing is None:
+        evidence = (Evidence("upstream", f"the target has no {path}"),)
+        return FilePlacement(_same(file, Verdict(Status.ALREADY_UPSTREAM, evidence=evidence)))
+    if existing == file.base:
+        evidence = (Evidence("exact", f"{path} is the same in base and target"),)
+        verdict = Verdict(Status.PLACED, path=path, method=Method.DELETE_FILE, evidence=evidence)
+        return FilePlacement(_same(file, verdict), {path: None})
+    reason = f"{path} has changed upstream; what would be lost has to be looked at"
+    return FilePlacement(_same(file, Verdict(Status.CONFLICTED, reason=reason, candidates=(path,))))
+
+
+def _mode_change(file: PlannedFile, target: SourceTree) -> dict[str, int]:
+    new = file.section.new_mode
+    path = file.section.path
+    if new is None or new == file.section.old_mode or file.path_before not in target.files:
+        return {}
+    return {path: new}
+
+
+def _metadata(file: PlannedFile, target: SourceTree, modes: Mapping[str, int]) -> FilePlacement:
+    """A section without hunks: a mode, or a rename with the content as it was."""
+    path, new = file.path_before, file.section.path
+    content = target.files.get(path)
+    if content is None:
+        there = path != new and new in target.files and target.files[new] == file.base
+        if there:
+            evidence = (Evidence("upstream", f"the target calls {path} {new}"),)
+            return FilePlacement(_same(file, Verdict(Status.ALREADY_UPSTREAM, evidence=evidence)))
+        reason = f"the target has no {path}"
+        return FilePlacement(_same(file, Verdict(Status.ORPHANED, reason=reason)))
+    if path == new and target.mode(path) == file.section.new_mode:
+        evidence = (Evidence("upstream", f"{path} has mode {target.mode(path):o} already"),)
+        return FilePlacement(_same(file, Verdict(Status.ALREADY_UPSTREAM, evidence=evidence)))
+    verdict = Verdict(
+        Status.PLACED,
+        path=new,
+        method=Method.METADATA,
+        evidence=(Evidence("exact", f"the target has {path}"),),
+    )
+    placement = FilePlacement(_same(file, verdict), {}, modes)
+    keep = file.section.change is FileChange.COPY
+    return _renamed(placement, path, new, target, keep=keep) if path != new else placement
+
+
+def _renamed(
+    placement: FilePlacement, path: str, new: str, target: SourceTree, *, keep: bool
+) -> FilePlacement:
+    """A placement with the file under its new name; a file of that name is a conflict.
+
+    With `keep` the old file stays as it is in the target: a copy.
+    """
+    if path not in target.files:
+        return placement
+    if new in target.files:
+        reason = f"the target has a {new} of its own"
+        verdicts = dict.fromkeys(placement.verdicts, Verdict(Status.CONFLICTED, reason=reason))
+        return FilePlacement(verdicts)
+    contents = dict(placement.contents)
+    changed = contents.pop(path, None)
+    contents[new] = target.files[path] if changed is None else changed
+    if not keep:
+        contents[path] = None
+    moved = {
+        n: replace(v, path=new) if v.path == path else v for n, v in placement.verdicts.items()
+    }
+    return FilePlacement(moved, contents, placement.modes)
+
+
+def _modify(
+    file: PlannedFile,
+    path: str,
+    base: SourceTree,
+    target: SourceTree,
+    banned: Mapping[int, Verdict],
+) -> FilePlacement:
+    assert file.base is not None
+    assert file.authored is not None
+    current = target.files.get(path)
+    crlf = current is not None and _is_crlf(current) and not _is_crlf(file.base)
+    job = _job(file, path)
+    if crlf and current is not None:
+        target = target.with_changes({path: current.replace(b"\r\n", b"\n")})
+        current = target.files[path]
+    verdicts, contents = _dispatch(job, path, current, base, target, banned)
+    if crlf:
+        contents = {p: c.replace(b"\n", b"\r\n") if p == path else c for p, c in contents.items()}
+    return FilePlacement(verdicts, dict(contents))
+
+
+def _is_crlf(content: bytes) -> bool:
+    """Whether every line of a text ends in CR LF."""
+    return b"\r\n" in content and content.count(b"\n") == content.count(b"\r\n")
+
+
+def _job(file: PlannedFile, path: str) -> FileJob:
+    assert file.base is not None
+    assert file.authored is not None
+    return FileJob(path, file.base, file.authored, file.jobs)
+
+
+def _dispatch(
+    job: FileJob,
+    path: str,
+    current: bytes | None,
+    base: SourceTree,
+    target: SourceTree,
+    banned: Mapping[int, Verdict],
+) -> tuple[Mapping[int, Verdict], Mapping[str, bytes]]:
+    python = path.endswith((".py", ".pyi")) and _parses(job.base) and _parses(job.authored)
+    if python and (current is None or _parses(current)):
+        correspondence = Correspondence(base, target)
+        return PythonPlacer(FileEdits(job), path, correspondence).place(banned)
+    if current is None:
+        where = "not among the files given" if target.partial else "gone from the target"
+        verdict = Verdict(Status.ORPHANED, reason=f"{path} is {where}")
+        return {h.number: banned.get(h.number, verdict) for h in job.hunks}, {}
+    if python:
+        verdict = Verdict(Status.CONFLICTED, reason=f"{path} in the target is not valid Python")
+        return {h.number: banned.get(h.number, verdict) for h in job.hunks}, {}
+    return place_text(job, path, current, banned)
+
+
+def _parses(content: bytes) -> bool:
+    return try_module(content) is not None

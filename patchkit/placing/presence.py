@@ -1,0 +1,189 @@
+"""Whether a target already holds an edit: decided by content, with evidence, never by undoing it.
+
+What the edit inserts must have an image in the target that says the same and that is not something
+the base had already; what it removes must be absent, and absence has to be shown: the list it stood
+in is there, its neighbours are there, and nothing unexplained stands between them.
+"""
+
+from __future__ import annotations
+
+from patchkit.outcome import Evidence
+from patchkit.syntax.align import STATEMENT_LISTS, Alignment
+from patchkit.syntax.edit import Edit
+from patchkit.syntax.outline import outline_of
+from patchkit.syntax.tree import Node
+
+
+def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence | None:
+    """Return the evidence that the target holds an edit already, None where it does not.
+
+    `base` maps the base, `authored` the base with the patch, to the same target.
+    """
+    container = authored.image(edit.new_container)
+    if container is None:
+        return None
+    if edit.is_layout:
+        same = container.text == edit.new_container.text
+        return _evidence(edit, [], container) if same else None
+    inserted = [n for n in edit.inserted if n.kind != "Comment"]
+    removed = [n for n in edit.removed if n.kind != "Comment"]
+    if not inserted and not removed:
+        if edit.inserted or edit.removed:
+            return _comments_present(edit, base, authored, container)
+        return _token_present(edit, container)
+    images = [authored.image(n) for n in inserted]
+    taken = _base_images(edit, base)
+    for node, image in zip(inserted, images, strict=True):
+        if image is None or image.digest != node.digest or image in taken:
+            return None
+        if image.parent is not container and not _wrapped_with_kept(edit, image, authored):
+            return None
+    if removed and not _absent(edit, removed, inserted, container, authored):
+        return None
+    if inserted and not _in_order(edit, [i for i in images if i is not None], authored):
+        return None
+    return _evidence(edit, images, container)
+
+
+def _base_images(edit: Edit, base: Alignment) -> set[Node]:
+    """What in the target is the image of something the base has in this list and keeps."""
+    slot = edit.container.slot_named(edit.slot)
+    kept = [n for n in slot.nodes if n not in edit.removed] if slot else []
+    return {image for n in kept if (image := base.image(n)) is not None}
+
+
+def _absent(
+    edit: Edit, removed: list[Node], inserted: list[Node], container: Node, authored: Alignment
+) -> bool:
+    """Whether what the edit removes is gone for certain."""
+    new_digests = {n.digest for n in inserted}
+    gone = [n for n in removed if n.digest not in new_digests]
+    for node in gone:
+        if _count(container, node) > _count(edit.new_container, node):
+            return False
+    if inserted:
+        return True
+    return _closed_gap(edit, container, authored)
+
+
+def _count(container: Node, wanted: Node) -> int:
+    """How often something is said anywhere in the definition around a container."""
+    outline = outline_of(container.module)
+    around = outline.enclosing(container) or container.module.root
+    kinds = (n for n in around.walk() if n.kind == wanted.kind)
+    return sum(1 for n in kinds if n.digest == wanted.digest)
+
+
+def _closed_gap(edit: Edit, container: Node, authored: Alignment) -> bool:
+    """Whether the neighbours of a pure removal stand side by side in the target."""
+    slot = container.slot_named(edit.slot)
+    if slot is None:
+        return edit.prev is None and edit.next is None
+    code = [n for n in slot.nodes if n.kind != "Comment"]
+    places = [-1, len(code)]
+    for side, pair in enumerate((edit.left, edit.right)):
+        neighbour = pair[1] if pair and pair[1].slot == edit.slot else None
+        if neighbour is None:
+            continue
+        image = authored.image(neighbour)
+        if neighbour.kind == "Comment" and image is None:
+            return False
+        if image is not None and image.kind != "Comment":
+            if image not in code:
+                return False
+            places[side] = code.index(image)
+    return places[1] == places[0] + 1
+
+
+def _kept_beside(edit: Edit) -> list[Node | None]:
+    """What stands left and right of an edit in its own list, in the authored module."""
+    pairs = (edit.left, edit.right)
+    return [pair[1] if pair and pair[1].slot == edit.slot else None for pair in pairs]
+
+
+def _wrapped_with_kept(edit: Edit, image: Node, authored: Alignment) -> bool:
+    """Whether a block that the authored list does not have holds its kept neighbours as well."""
+    if edit.slot not in STATEMENT_LISTS:
+        return False
+    kept = [n for n in _kept_beside(edit) if n is not None and n.kind != "Comment"]
+    images = [authored.image(n) for n in kept]
+    return bool(images) and all(i is not None and i.parent is image.parent for i in images)
+
+
+def _in_order(edit: Edit, images: list[Node], authored: Alignment) -> bool:
+    """Whether the images stand on the right side of the neighbours that have one."""
+    first, last = min(i.start for i in images), max(i.end for i in images)
+    if edit.slot not in STATEMENT_LISTS and images[0].kind not in ("alias", "keyword", "pair"):
+        # In a list that goes by position the kept neighbours have to be there as well.
+        left, right = (n and authored.image(n) for n in _kept_beside(edit))
+        kept = _kept_beside(edit)
+        return (kept[0] is None or (left is not None and left.end <= first)) and (
+            kept[1] is None or (right is not None and last <= right.start)
+        )
+    before = _image_in_new(edit, -1, authored)
+    after = _image_in_new(edit, 1, authored)
+    if images[0].is_definition or images[0].kind in ("alias", "keyword", "Import", "ImportFrom"):
+        return True
+    return (before is None or before.end <= first) and (after is None or last <= after.start)
+
+
+def _image_in_new(edit: Edit, step: int, authored: Alignment) -> Node | None:
+    """The image of what stands beside the inserted nodes in the authored module."""
+    edge = edit.inserted[0] if step < 0 else edit.inserted[-1]
+    assert edge.parent is not None
+    slot = edge.parent.slot_named(edge.slot)
+    assert slot is not None
+    index = edge.index + step
+    while 0 <= index < len(slot.nodes):
+        image = authored.image(slot.nodes[index])
+        if image is not None:
+            return image
+        index += step
+    return None
+
+
+def _comments_present(
+    edit: Edit, base: Alignment, authored: Alignment, container: Node
+) -> Evidence | None:
+    """Whether comment lines that the edit adds are there, and those that it removes are not."""
+    taken = _base_images(edit, base)
+    images = [authored.image(n) for n in edit.inserted]
+    for node, image in zip(edit.inserted, images, strict=True):
+        if image is None or image.label != node.label or image in taken:
+            return None
+    left = [(n, base.image(n)) for n in edit.removed]
+    if any(image is not None and image.label == n.label for n, image in left):
+        return None
+    if not edit.inserted and not _closed_gap(edit, container, authored):
+        return None
+    return _evidence(edit, images, container)
+
+
+def _token_present(edit: Edit, container: Node) -> Evidence | None:
+    """Whether a changed name, sign or comment is in the target's own text."""
+    if edit.signs_added or edit.signs_removed:
+        old, new = edit.container, edit.new_container
+        named = container.label == new.label != old.label
+        whole = container.digest == new.digest != old.digest
+        return _evidence(edit, [], container) if named or whole else None
+    if any(n.is_statement for n in container.children):
+        return None  # the comment of a header: its text alone does not say where it stands
+    comments = [
+        container.module.source[a:b].rstrip()
+        for a, b in container.module.comments_between(container.start, container.end)
+    ]
+    added = all(c in comments for c in edit.comments_added)
+    gone = not any(c in comments for c in edit.comments_removed)
+    if (edit.comments_added or edit.comments_removed) and added and gone:
+        return _evidence(edit, [], container)
+    return None
+
+
+def _evidence(edit: Edit, images: list[Node | None], container: Node) -> Evidence:
+    node = next((i for i in images if i is not None), container)
+    name = outline_of(container.module).qualified(node)
+    if images or edit.signs_added or edit.comments_added:
+        text = f"{edit.kind}: the target has it in `{name}`, line {node.line}"
+    else:
+        text = f"{edit.kind}: it is gone from `{name}` in the target, its neighbours are there"
+    return Evidence("upstream", text)

@@ -1,0 +1,275 @@
+"""The proof of a landing: the same change, in the same place, and nothing else.
+
+Whatever placed a hunk, its result is parsed again and the edits lifted from target and result are
+held against those that the patch makes on its base. A landing is proven when every authored edit
+has exactly one counterpart that says the same, stands in the image of the same list between the
+images of the same neighbours, and when no other edit was made. A refutation names what failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from patchkit.outcome import Evidence
+from patchkit.syntax.align import STATEMENT_LISTS, Alignment
+from patchkit.syntax.build import parse_module
+from patchkit.syntax.edit import Change, Edit, InexactError, lift
+from patchkit.syntax.match import key_of
+from patchkit.syntax.outline import outline_of
+from patchkit.syntax.tree import Module, Node, NotPythonError, is_docstring
+
+
+@dataclass(frozen=True)
+class Refuted:
+    """Why a result is not the authored change: `rule` is stable, `text` is for people."""
+
+    rule: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Proven:
+    """A landing that satisfies the proof, with the edits it made on the target."""
+
+    edits: tuple[Edit, ...]
+    evidence: tuple[tuple[Edit, Evidence], ...]
+
+    def evidence_for(self, edits: Sequence[Edit]) -> tuple[Evidence, ...]:
+        """The evidence for some of the authored edits, each fact once."""
+        wanted = {id(e) for e in edits}
+        return tuple(dict.fromkeys(fact for edit, fact in self.evidence if id(edit) in wanted))
+
+
+def prove(
+    authored: Sequence[tuple[Edit, Alignment]],
+    target: Module,
+    result: bytes,
+    changes: Sequence[Change],
+) -> Proven | Refuted:
+    """Return whether `result` is `target` with exactly the authored edits, each in its place.
+
+    `authored` are edits on the base, each with the alignment that maps base nodes to nodes of
+    `target`; `changes` say which bytes of the target were replaced.
+    """
+    if result == target.source:
+        return Refuted("no-change", "the landing changes no byte of the target")
+    try:
+        parsed = parse_module(result)
+        landed = lift(target, parsed, changes)
+    except NotPythonError as error:
+        return Refuted("syntax", f"the result does not parse: {error}")
+    except InexactError:
+        return Refuted("inexact", "the landed edits cannot be undone byte for byte")
+    return _compare(authored, landed)
+
+
+def _compare(
+    authored: Sequence[tuple[Edit, Alignment]], landed: Sequence[Edit]
+) -> Proven | Refuted:
+    wanted = [(e, a) for e, a in authored if not e.is_layout]
+    made = [e for e in landed if not e.is_layout]
+    if len(wanted) != len(made):
+        return Refuted(
+            "same-change", f"the patch makes {len(wanted)} edits, the landing {len(made)}"
+        )
+    order = sorted(wanted, key=lambda entry: _image_position(*entry))
+    evidence = []
+    for (edit, alignment), counterpart in zip(order, made, strict=True):
+        problem = _differs(edit, counterpart) or _misplaced(edit, counterpart, alignment)
+        if problem:
+            return problem
+        evidence.append((edit, _place_evidence(edit, counterpart)))
+    stray = _stray_layout(authored, landed, made)
+    return stray or Proven(tuple(landed), tuple(evidence))
+
+
+def _image_position(edit: Edit, alignment: Alignment) -> tuple[int, int]:
+    """Where in the target an authored edit belongs: definitions may have changed their order."""
+    places = [(node, 0) for node in edit.removed]
+    places += [(node, 1) for node in (edit.prev,) if node is not None]
+    places += [(node, 0) for node in (edit.next,) if node is not None]
+    for node, at_end in places:
+        image = alignment.image(node)
+        if image is not None:
+            return (image.end if at_end else image.start, edit.start)
+    container = alignment.image(edit.container)
+    if container is None:
+        return (edit.start, edit.start)
+    return (container.start + edit.start - edit.container.start, edit.start)
+
+
+def _differs(edit: Edit, counterpart: Edit) -> Refuted | None:
+    if edit.payload == counterpart.payload:
+        return None
+    where = f"line {counterpart.new_container.module.line_at(counterpart.new_start)}"
+    return Refuted(
+        "same-change", f"{edit.kind} became {counterpart.kind} with other content, {where}"
+    )
+
+
+def _misplaced(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted | None:
+    """Whether a landed edit stands elsewhere than in the image of its authored place."""
+    for node, twin in zip(edit.removed, counterpart.removed, strict=True):
+        if node.kind != "Comment" and alignment.image(node) is not twin:
+            text = f"what is removed at line {twin.line} is not what the patch removes"
+            return Refuted("same-place", f"{text}: {_where(edit)}")
+    if not _same_home(edit, counterpart, alignment):
+        return Refuted(
+            "same-place",
+            f"belongs in {_where(edit)}, landed in {_where(counterpart)}",
+        )
+    if any(n.kind != "Comment" for n in edit.removed):
+        return None
+    return _neighbours(edit, counterpart, alignment)
+
+
+def _same_home(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:
+    """Whether the list is the authored one, also where upstream put a block around its elements."""
+    if alignment.image(edit.container) is counterpart.container:
+        return True
+    if edit.slot not in STATEMENT_LISTS or counterpart.slot not in STATEMENT_LISTS:
+        return False
+    before = outline_of(edit.container.module).enclosing(edit.container)
+    after = outline_of(counterpart.container.module).enclosing(counterpart.container)
+    if before is None or after is None or alignment.image(before) is not after:
+        return False
+    if any(n.kind != "Comment" for n in edit.removed):
+        return True
+    return _all_wrapped(edit, counterpart, alignment)
+
+
+def _all_wrapped(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:
+    """Whether a block was put around both neighbours, or around the whole of the list.
+
+    At the end of a list only the whole says whether the new statement belongs inside.
+    """
+    ends = edit.prev is None or edit.next is None or is_docstring(edit.prev)
+    slot = edit.container.slot_named(edit.slot)
+    assert slot is not None
+    wanted = [n for n in slot.nodes if n.kind != "Comment" and not is_docstring(n)]
+    if not ends:
+        wanted = [n for n in wanted if n in (edit.prev, edit.next)]
+    images = [alignment.image(n) for n in wanted]
+    return all(i is not None and i.parent is counterpart.container for i in images)
+
+
+def _neighbours(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted | None:
+    """Whether an insertion stands directly between the images of its authored neighbours."""
+    if edit.slot and _single(edit):
+        return None
+    before = _same_neighbour(edit, counterpart, alignment, -1)
+    after = _same_neighbour(edit, counterpart, alignment, 1)
+    if before and after:
+        if _is_certain(edit.prev, alignment) or _is_certain(edit.next, alignment):
+            return None
+        text = f"both neighbours in {_where(edit)} were rewritten upstream"
+        return Refuted("same-place", text)
+    if _order_free(edit) and _between(edit, counterpart, alignment):
+        return None
+    side = "before" if not before else "after"
+    return Refuted(
+        "same-place", f"the neighbour {side} it in {_where(edit)} is not the authored one"
+    )
+
+
+def _is_certain(node: Node | None, alignment: Alignment) -> bool:
+    """Whether a neighbour is beyond doubt: a list's end, the same content, or the same name."""
+    if node is None or node.kind == "Comment":
+        return True
+    image = alignment.image(node)
+    assert image is not None
+    return image.digest == node.digest or key_of(node) is not None
+
+
+def _single(edit: Edit) -> bool:
+    slot = edit.new_container.slot_named(edit.slot)
+    return slot is not None and slot.single
+
+
+def _same_neighbour(edit: Edit, counterpart: Edit, alignment: Alignment, step: int) -> bool:
+    authored = _skip_comments(edit.prev if step < 0 else edit.next, step)
+    found = _skip_comments(counterpart.prev if step < 0 else counterpart.next, step)
+    if authored is not None and is_docstring(authored) and found is None:
+        return alignment.image(edit.container) is not counterpart.container
+    if authored is None or found is None:
+        return authored is found
+    return alignment.image(authored) is found
+
+
+def _skip_comments(node: Node | None, step: int) -> Node | None:
+    """The nearest neighbour that is code: upstream rewords comments without moving anything."""
+    if node is None or node.kind != "Comment" or node.parent is None:
+        return node
+    slot = node.parent.slot_named(node.slot)
+    assert slot is not None
+    index = node.index
+    while 0 <= index < len(slot.nodes) and slot.nodes[index].kind == "Comment":
+        index += step
+    return slot.nodes[index] if 0 <= index < len(slot.nodes) else None
+
+
+_DECLARATIONS = ("Import", "ImportFrom", "FunctionDef", "AsyncFunctionDef", "ClassDef", "Comment")
+
+
+def _order_free(edit: Edit) -> bool:
+    """Whether the order of what is inserted does not matter among its neighbours."""
+    plain = all(n.kind in _DECLARATIONS for n in edit.inserted)
+    keyed = edit.slot in ("names", "args") and all(n.kind in _KEYED for n in edit.inserted)
+    return bool(edit.inserted) and (keyed or (plain and edit.container.kind in _NAMESPACES))
+
+
+_KEYED = ("alias", "keyword")
+_NAMESPACES = ("Module", "ClassDef")
+
+
+def _between(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:
+    """Whether the insertion lies between its neighbours' images, of which one at least exists.
+
+    A neighbour without an image is gone from this module; the other one still says where.
+    """
+    before = alignment.image(edit.prev) if edit.prev else None
+    after = alignment.image(edit.next) if edit.next else None
+    if before is None and after is None:
+        return False
+    return (before is None or before.end <= counterpart.start) and (
+        after is None or counterpart.end <= after.start
+    )
+
+
+def _stray_layout(
+    authored: Sequence[tuple[Edit, Alignment]], landed: Sequence[Edit], made: Sequence[Edit]
+) -> Refuted | None:
+    """A change of layout that neither the patch makes nor a landed edit brings along."""
+    texts = {(a.image(e.container), e.old_text, e.new_text) for e, a in authored if e.is_layout}
+    homes = {_statement(e.container) for e in made} | {
+        _statement(n) for e in made for n in e.removed
+    }
+    for edit in landed:
+        if not edit.is_layout or (edit.container, edit.old_text, edit.new_text) in texts:
+            continue
+        if _statement(edit.container) not in homes:
+            line = edit.container.module.line_at(edit.start)
+            elsewhere = any((o, n) == (edit.old_text, edit.new_text) for _, o, n in texts)
+            rule = "same-place" if elsewhere else "same-change"
+            return Refuted(rule, f"the layout of target line {line} changed as well")
+    return None
+
+
+def _statement(node: Node) -> Node:
+    return next((n for n in (node, *node.ancestors()) if n.is_statement), node)
+
+
+def _where(edit: Edit) -> str:
+    outline = outline_of(edit.container.module)
+    line = edit.container.module.line_at(edit.start)
+    return f"`{outline.qualified(edit.container)}` ({edit.container.kind}, line {line})"
+
+
+def _place_evidence(edit: Edit, counterpart: Edit) -> Evidence:
+    before, after = outline_of(edit.container.module), outline_of(counterpart.container.module)
+    name, landed = before.qualified(edit.container), after.qualified(counterpart.container)
+    place = f"`{name}`" if name == landed else f"`{name}`, now `{landed}`"
+    if edit.removed:
+        return Evidence("replaced", f"{edit.kind} in {place}: what it replaces is unchanged there")
+    return Evidence("between", f"{edit.kind} in {place}, between the same neighbours")

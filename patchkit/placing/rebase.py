@@ -1,0 +1,307 @@
+"""Moving patches from a base to a target: the run over a series, and what it returns.
+
+Patches are taken in order; each is placed on what the ones before it made of the target. A run
+always finishes and reports every hunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from patchkit.diff import diff_files, format_patch, parse_patch
+from patchkit.diff.lines import Change, diff_lines
+from patchkit.diff.model import Patch
+from patchkit.diff.roots import resolve_roots
+from patchkit.errors import PatchkitError
+from patchkit.names.surface import drift, reads
+from patchkit.outcome import Drift, HunkOutcome, Status
+from patchkit.placing.adaptation import Adaptation
+from patchkit.placing.landing import (
+    Landing,
+    Missing,
+    Span,
+    authored_lines,
+    land_patch,
+    missing_from,
+    shift_lines,
+)
+from patchkit.placing.place import Verdict
+from patchkit.placing.plan import PatchPlan, PlannedFile, Unshipped, plan_patch
+from patchkit.syntax.tree import NotPythonError, deep_recursion
+from patchkit.tree import SourceTree, as_tree
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class PatchInput:
+    """A patch of a series: its name, its bytes, and the adaptations stored beside it.
+
+    `left_out` are the hunks that a person does not want in the target, None for all of them.
+    """
+
+    name: str
+    data: bytes
+    adaptations: tuple[Adaptation, ...] = ()
+    left_out: frozenset[int] | None = frozenset()
+
+
+@dataclass(frozen=True)
+class RebasedPatch:
+    """One patch after the move.
+
+    `before` and `after` hold the target files that it changes, None where there is no file; `data`
+    is the patch as it would be stored for the target, empty where nothing is left of it.
+    """
+
+    name: str
+    preamble: bytes
+    before: Mapping[str, bytes | None]
+    after: Mapping[str, bytes | None]
+    data: bytes
+    plan: PatchPlan = field(repr=False)
+    landing: Landing = field(repr=False)
+
+
+@dataclass(frozen=True)
+class RebaseResult:
+    """What became of every hunk, and the target with everything that landed.
+
+    `unshipped` lists the sections for files that the base tree does not hold by its nature;
+    `notes` what was tolerated in reading the patches.
+    """
+
+    base: SourceTree
+    target: SourceTree
+    tree: SourceTree
+    outcomes: tuple[HunkOutcome, ...]
+    patches: tuple[RebasedPatch, ...]
+    unshipped: tuple[Unshipped, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are hunks and every one is placed or already upstream."""
+        return bool(self.outcomes) and all(outcome.landed for outcome in self.outcomes)
+
+    @property
+    def drifted(self) -> bool:
+        """Whether something landed on ground that changed."""
+        return any(outcome.drifted for outcome in self.outcomes)
+
+
+def port(
+    patches: Sequence[bytes],
+    base: SourceTree | Mapping[str, bytes],
+    target: SourceTree | Mapping[str, bytes],
+) -> RebaseResult:
+    """Return plain patches moved from one tree to another; nothing is written.
+
+    A tree is a `SourceTree` or a mapping of posix paths to bytes, which may be partial. Raises
+    `PatchkitError` for a patch that cannot be read or does not fit its base.
+    """
+    inputs = [PatchInput(f"patch-{n}", data) for n, data in enumerate(patches, start=1)]
+    return rebase_series(inputs, as_tree(base, name="base"), as_tree(target, name="target"))
+
+
+def rebase_series(
+    patches: Sequence[PatchInput],
+    base: SourceTree,
+    target: SourceTree,
+    *,
+    progress: Progress | None = None,
+) -> RebaseResult:
+    """Return a series moved from base to target. Raises PatchkitError before anything is placed."""
+    if not patches:
+        raise PatchkitError("no patch given", hint="name at least one patch file")
+    with deep_recursion():
+        return _rebase(patches, base, target, progress)
+
+
+def _rebase(
+    patches: Sequence[PatchInput],
+    base: SourceTree,
+    target: SourceTree,
+    progress: Progress | None,
+) -> RebaseResult:
+    plans, notes = _plan_all(patches, base)
+    run = _Run(base, target)
+    for number, (patch, plan) in enumerate(zip(patches, plans, strict=True), start=1):
+        run.land(plan, patch.adaptations, _left_out(patch, plan))
+        if progress is not None:
+            progress(patch.name, number, len(plans))
+    outcomes = tuple(o for outcome in run.outcomes for o in outcome)
+    unshipped = tuple(u for plan in plans for u in plan.unshipped)
+    return RebaseResult(
+        base, target, run.target, outcomes, tuple(run.patches), unshipped, tuple(notes)
+    )
+
+
+def _plan_all(patches: Sequence[PatchInput], base: SourceTree) -> tuple[list[PatchPlan], list[str]]:
+    """Every patch read against the base with those before it applied; nothing is placed yet."""
+    plans, notes = [], []
+    for patch in patches:
+        parsed = parse_patch(patch.data, patch.name)
+        resolved, root_notes = resolve_roots(parsed, base)
+        found = dict.fromkeys([*parsed.notes, *root_notes, *resolved.notes])
+        notes += [f"{patch.name}:{note.lineno}: {note.text}" for note in found]
+        plan = plan_patch(resolved, base)
+        plans.append(plan)
+        base = base.with_changes(plan.after)
+    return plans, notes
+
+
+def _left_out(patch: PatchInput, plan: PatchPlan) -> dict[int, Verdict]:
+    """The hunks of a patch that are left out on request."""
+    numbers = [n for file in plan.files for n in file.numbers]
+    chosen = numbers if patch.left_out is None else sorted(patch.left_out)
+    unknown = sorted(set(chosen) - set(numbers))
+    if unknown:
+        raise PatchkitError(
+            f"hunk {unknown[0]} is to be left out, but there is none", place=patch.name
+        )
+    return {n: Verdict(Status.CONFLICTED, reason="left out on request") for n in chosen}
+
+
+class _Run:
+    """The state of a run: how far base and target have come, and what did not land so far."""
+
+    def __init__(self, base: SourceTree, target: SourceTree) -> None:
+        self.base = base
+        self.target = target
+        self.missing: list[Missing] = []
+        self.outcomes: list[list[HunkOutcome]] = []
+        self.patches: list[RebasedPatch] = []
+
+    def land(
+        self, plan: PatchPlan, adaptations: Sequence[Adaptation], banned: Mapping[int, Verdict]
+    ) -> None:
+        """Place one patch and take its result as the new state."""
+        before = self.target
+        landing = land_patch(
+            plan, self.base, before,
+            adaptations=adaptations, missing=self.missing, banned=banned,
+        )  # fmt: skip
+        after = before.with_changes(landing.contents, landing.modes)
+        drifts = _drifts(plan, landing, self.base, before, after)
+        self._shift_outcomes(before, landing)
+        self.outcomes.append(_outcomes(plan, landing, drifts))
+        self.patches.append(_rebased(plan, landing, before, after))
+        self.missing += missing_from(plan, landing)
+        self.base = self.base.with_changes(plan.after)
+        self.target = after
+
+    def _shift_outcomes(self, before: SourceTree, landing: Landing) -> None:
+        """Move the lines of earlier outcomes by what this patch does above them."""
+        for path, content in landing.contents.items():
+            old = before.files.get(path)
+            if old is None or content is None:
+                continue
+            changes = diff_lines(old.splitlines(True), content.splitlines(True))
+            for outcomes in self.outcomes:
+                outcomes[:] = [_shifted(o, path, changes) for o in outcomes]
+
+
+def _shifted(outcome: HunkOutcome, path: str, changes: Sequence[Change]) -> HunkOutcome:
+    if outcome.path_after != path or outcome.target_lines is None:
+        return outcome
+    return replace(outcome, target_lines=shift_lines(outcome.target_lines, changes))
+
+
+def _outcomes(
+    plan: PatchPlan,
+    landing: Landing,
+    drifts: Mapping[int, tuple[tuple[Drift, ...], tuple[str, ...]]],
+) -> list[HunkOutcome]:
+    result = []
+    for file in plan.files:
+        for number in file.numbers:
+            verdict = landing.verdicts[number]
+            span: Span | None = landing.spans.get(number)
+            placed = verdict.status is Status.PLACED
+            found, unchecked = drifts.get(number, ((), ()))
+            result.append(
+                HunkOutcome(
+                    patch=plan.patch.name,
+                    hunk=number,
+                    status=verdict.status,
+                    path_before=file.path_before,
+                    path_after=verdict.path,
+                    definition_before=verdict.definition_before,
+                    definition_after=verdict.definition_after,
+                    method=verdict.method,
+                    evidence=verdict.evidence,
+                    drifts=found,
+                    target_lines=(span[1], span[2]) if span and placed else None,
+                    reason=verdict.reason,
+                    candidates=verdict.candidates,
+                    blocked_by=verdict.blocked_by,
+                    not_checked=(*landing.not_checked.get(number, ()), *unchecked),
+                )
+            )
+    return result
+
+
+def _rebased(
+    plan: PatchPlan, landing: Landing, before: SourceTree, after: SourceTree
+) -> RebasedPatch:
+    old = {path: before.files.get(path) for path in landing.contents}
+    new = {path: after.files.get(path) for path in landing.contents}
+    for path in landing.modes:
+        old.setdefault(path, before.files.get(path))
+        new.setdefault(path, after.files.get(path))
+    files = diff_files(
+        {p: c for p, c in old.items() if c is not None},
+        {p: c for p, c in new.items() if c is not None},
+        before.modes,
+        after.modes,
+    )
+    preamble = plan.patch.preamble
+    # Sections for sources, tests and docs go along as they are: a wheel cannot judge them.
+    rest = tuple(u.file for u in plan.unshipped)
+    data = format_patch(Patch(plan.patch.name, preamble, (*files, *rest))) if files else b""
+    return RebasedPatch(plan.patch.name, preamble, old, new, data, plan, landing)
+
+
+def _drifts(
+    plan: PatchPlan,
+    landing: Landing,
+    base: SourceTree,
+    before: SourceTree,
+    after: SourceTree,
+) -> dict[int, tuple[tuple[Drift, ...], tuple[str, ...]]]:
+    """Per placed hunk: what its new code reads that the base defines and the target nowhere."""
+    found: dict[int, tuple[tuple[Drift, ...], tuple[str, ...]]] = {}
+    for file in plan.files:
+        for number in file.numbers:
+            verdict = landing.verdicts[number]
+            if verdict.status is not Status.PLACED or not verdict.path:
+                continue
+            if not verdict.path.endswith((".py", ".pyi")):
+                continue
+            new, lines = _new_code(file, number, landing, after)
+            old = (
+                before.files.get(verdict.path, b"")
+                if verdict.method == "adaptation"
+                else (file.base or b"")
+            )
+            try:
+                wanted = [r for r in reads(old, new) if any(a <= r.line <= b for a, b in lines)]
+            except NotPythonError:
+                continue
+            report = drift(base, after, wanted, path=verdict.path)
+            if report.drifts or report.not_checked:
+                found[number] = (report.drifts, report.not_checked)
+    return found
+
+
+def _new_code(
+    file: PlannedFile, number: int, landing: Landing, after: SourceTree
+) -> tuple[bytes, list[tuple[int, int]]]:
+    """The text that a hunk's new code stands in, and on which of its lines."""
+    verdict = landing.verdicts[number]
+    if verdict.method == "adaptation":
+        path, first, last = landing.spans[number]
+        return after.files[path], [(first, last)]
+    return file.authored or b"", authored_lines(file, number)

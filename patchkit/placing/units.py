@@ -1,0 +1,151 @@
+"""What belongs together inside a series: who introduces a name, and who relies on it.
+
+A hunk that did not land takes with it the hunks that use what it would have introduced: a name, a
+member of a class, a parameter that a call passes. Only partners inside the series count.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from patchkit.syntax.build import parse_module
+from patchkit.syntax.tree import NotPythonError
+
+Lines = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that code introduces or relies on.
+
+    `kind` is "name" (bound in a module or function), "member" (of a class or object), "parameter"
+    (of the function `owner`, with "required" as its own kind where it has no default), or, for what
+    is relied on, "read", "attribute", "import", "passes" (an argument to `owner`).
+    """
+
+    kind: str
+    name: str
+    owner: str
+    line: int
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What the fact says, wherever it stands."""
+        return (self.kind, self.name, self.owner)
+
+
+def facts_added(before: bytes | None, after: bytes | None, lines: Sequence[Lines]) -> list[Fact]:
+    """Return what `after` says in the given 1-based inclusive line ranges and `before` does not."""
+    known = Counter(f.key for f in _facts(before))
+    present = Counter(f.key for f in _facts(after))
+    surplus = present - known
+    return [
+        fact
+        for fact in _facts(after)
+        if fact.key in surplus and any(a <= fact.line <= b for a, b in lines)
+    ]
+
+
+@lru_cache(maxsize=64)
+def _facts(source: bytes | None) -> tuple[Fact, ...]:
+    if source is None:
+        return ()
+    try:
+        tree = parse_module(source).tree
+    except NotPythonError:
+        return ()
+    return tuple(_walk(tree, "", False))
+
+
+def _walk(node: ast.AST, owner: str, in_class: bool) -> Iterator[Fact]:
+    for child in ast.iter_child_nodes(node):
+        yield from _own(child, in_class)
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from _walk(child, child.name, False)
+        elif isinstance(child, ast.ClassDef):
+            yield from _walk(child, child.name, True)
+        else:
+            yield from _walk(child, owner, in_class)
+
+
+def _own(node: ast.AST, in_class: bool) -> Iterator[Fact]:
+    kind = "member" if in_class else "name"
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield Fact(kind, node.name, "", node.lineno)
+        if not isinstance(node, ast.ClassDef):
+            yield from _parameters(node)
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        for alias in node.names:
+            yield Fact("name", (alias.asname or alias.name).split(".")[0], "", node.lineno)
+            yield Fact("import", alias.name, getattr(node, "module", None) or "", node.lineno)
+    elif isinstance(node, ast.Name):
+        bound = isinstance(node.ctx, ast.Store)
+        yield Fact(kind if bound else "read", node.id, "", node.lineno)
+    elif isinstance(node, ast.Attribute):
+        bound = isinstance(node.ctx, ast.Store)
+        yield Fact("member" if bound else "attribute", node.attr, "", node.end_lineno or 0)
+    elif isinstance(node, ast.Call):
+        yield from _arguments(node)
+
+
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Fact]:
+    names = [node.name]
+    arguments = node.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    required = len(positional) - len(arguments.defaults)
+    for index, arg in enumerate(positional):
+        yield Fact("parameter", arg.arg, names[0], arg.lineno)
+        yield Fact("position", str(index), names[0], arg.lineno)
+        if index < required:
+            yield Fact("required", arg.arg, names[0], arg.lineno)
+    for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        yield Fact("parameter", arg.arg, names[0], arg.lineno)
+        if default is None:
+            yield Fact("required", arg.arg, names[0], arg.lineno)
+
+
+def _arguments(node: ast.Call) -> Iterator[Fact]:
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else None
+    if isinstance(node.func, ast.Name):
+        called = node.func.id
+    if called is None:
+        return
+    for keyword in node.keywords:
+        if keyword.arg:
+            yield Fact("passes", keyword.arg, called, keyword.value.lineno)
+    for index, arg in enumerate(node.args):
+        yield Fact("passes position", str(index), called, arg.lineno)
+
+
+# What an unlanded fact of one kind takes away from facts of which other kinds.
+_NEEDS = {
+    "member": ("attribute",),
+    "parameter": ("passes",),
+    "position": ("passes position",),
+    "passes": ("required",),
+    "passes position": ("required",),
+    "name": ("import",),
+}
+
+
+def missing_partner(uses: Iterable[Fact], missing: Iterable[Fact]) -> tuple[Fact, Fact] | None:
+    """Return a fact among `uses` that needs one among `missing`, with that one."""
+    uses = list(uses)
+    for gone in missing:
+        for kind in _NEEDS.get(gone.kind, ()):
+            for use in uses:
+                if use.kind == kind and _matches(use, gone):
+                    return use, gone
+    return None
+
+
+def _matches(use: Fact, gone: Fact) -> bool:
+    if gone.kind in ("passes", "passes position"):
+        return use.owner == gone.owner and (use.name == gone.name or gone.kind != "passes")
+    if gone.kind in ("parameter", "position"):
+        return use.owner == gone.owner and use.name == gone.name
+    return use.name == gone.name

@@ -1,0 +1,184 @@
+"""How the base is seen in a target file: upstream's renames undone, definitions matched up.
+
+A `Ground` is one target file with the renames taken back that concern the definitions a patch
+edits; a `View` adds the alignment of base and ground. Several views may share one ground: a
+definition whose body upstream moved behind a call can be seen in either place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from patchkit.names.rename import Renaming, find_variables, undo
+from patchkit.outcome import Evidence, Method
+from patchkit.placing.correspond import Correspondence, Correspondent
+from patchkit.placing.file_edits import FileEdits, Group
+from patchkit.placing.propose import Lines, Merger
+from patchkit.syntax.align import Alignment
+from patchkit.syntax.outline import name_of, outline_of
+from patchkit.syntax.tree import Module, Node
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A target file as a patch is placed on it, and the renames to make again afterwards."""
+
+    path: str
+    original: Module
+    module: Module
+    renamings: tuple[Renaming, ...]
+    lines: Lines
+
+
+class View:
+    """One way of seeing the base in a ground."""
+
+    def __init__(
+        self,
+        base: Module,
+        lines: Lines,
+        ground: Ground,
+        overrides: Mapping[Node, Node],
+        method: Method | None = None,
+        evidence: tuple[Evidence, ...] = (),
+    ) -> None:
+        self.ground = ground
+        self.alignment = Alignment(base, ground.module, overrides)
+        self.merger = Merger(lines, ground.lines)
+        self.method = method
+        self.evidence = evidence
+
+    @property
+    def path(self) -> str:
+        """The path of the target file."""
+        return self.ground.path
+
+
+class Views:
+    """The views of one base file in the target; made when asked for."""
+
+    def __init__(self, edits: FileEdits, path: str, correspondence: Correspondence) -> None:
+        self.edits = edits
+        self.path = path
+        self.correspondence = correspondence
+        self._grounds: dict[str, Ground] = {}
+        self._views: dict[tuple[str, frozenset[tuple[int, int]]], View] = {}
+        self._definitions = list(
+            dict.fromkeys(d for g in edits.groups for d in self.definitions(g))
+        )
+
+    def definitions(self, group: Group) -> list[Node]:
+        """The base definitions that decide a group's place: those it edits, or stands beside."""
+        outline = outline_of(self.edits.base)
+        nodes: list[Node] = []
+        for edit in group.edits:
+            around = outline.enclosing(edit.container)
+            near = [around] if around else [n for n in (edit.next, edit.prev) if n]
+            nodes += [n for n in near if n in outline.names]
+        return list(dict.fromkeys(nodes))
+
+    def of(self, group: Group) -> Iterator[View]:
+        """Return the views in which a group may be placed, the likeliest first."""
+        if self.correspondence.outline(self.path) is not None:
+            yield self._view(self.path, [], self._renames_for(group, self.path))
+        for path, found in self._elsewhere(group).items():
+            facts = tuple(c.evidence for _, c in found)
+            yield self._view(path, found, facts, Method.MOVED)
+
+    def split(self, group: Group) -> Iterator[View]:
+        """Return the views in which a definition is the new one that its old name calls."""
+        for definition in self.definitions(group):
+            for candidate in self._candidates(definition):
+                if candidate.evidence.kind == "split":
+                    pair = [(definition, candidate)]
+                    yield self._view(candidate.path, pair, (candidate.evidence,), Method.MOVED)
+
+    def _candidates(self, definition: Node) -> tuple[Correspondent, ...]:
+        name = outline_of(self.edits.base).names[definition]
+        return self.correspondence.candidates(self.edits.job.path, name, definition)
+
+    def _elsewhere(self, group: Group) -> dict[str, list[tuple[Node, Correspondent]]]:
+        """Per target file: the definitions of a group that have moved there or to another scope."""
+        found: dict[str, list[tuple[Node, Correspondent]]] = {}
+        for definition in self.definitions(group):
+            for candidate in self._candidates(definition):
+                if candidate.evidence.kind == "moved":
+                    found.setdefault(candidate.path, []).append((definition, candidate))
+        return found
+
+    def _view(
+        self,
+        path: str,
+        found: Sequence[tuple[Node, Correspondent]],
+        evidence: tuple[Evidence, ...],
+        method: Method | None = None,
+    ) -> View:
+        ground = self.ground(path)
+        names = outline_of(ground.module).by_name
+        overrides = {d: names[c.name] for d, c in found if c.name in names}
+        key = (path, frozenset((a.start, b.start) for a, b in overrides.items()))
+        if key not in self._views:
+            self._views[key] = View(self.edits.base, self.edits.lines, ground, overrides)
+        shared = self._views[key]
+        view = View.__new__(View)
+        view.__dict__.update(shared.__dict__)
+        view.method = method or (Method.RENAMED if evidence else None)
+        view.evidence = evidence
+        return view
+
+    # Grounds ---------------------------------------------------------------------------------
+
+    def ground(self, path: str) -> Ground:
+        """Return a target file with the renames undone that concern this patch."""
+        if path not in self._grounds:
+            outline = self.correspondence.outline(path)
+            assert outline is not None
+            original = module = outline.module
+            accepted: list[Renaming] = []
+            for find in (self._renamed_definitions, self._renamed_variables):
+                for renaming in find(path, module):
+                    undone = undo(original, [*accepted, renaming])
+                    if undone is not None:
+                        accepted.append(renaming)
+                        module = undone
+            lines = Lines(module.source)
+            self._grounds[path] = Ground(path, original, module, tuple(accepted), lines)
+        return self._grounds[path]
+
+    def _renamed_definitions(self, path: str, module: Module) -> list[Renaming]:
+        del module
+        found = []
+        names = outline_of(self.edits.base).names
+        for definition in self._definitions:
+            for candidate in self._candidates(definition):
+                if candidate.evidence.kind == "renamed" and candidate.path == path:
+                    old, new = name_of(definition), name_of(candidate.node)
+                    found.append(Renaming("definition", names[definition], old, new))
+        return found
+
+    def _renamed_variables(self, path: str, module: Module) -> list[Renaming]:
+        found: list[Renaming] = []
+        outline = outline_of(module)
+        alignment = Alignment(self.edits.base, module)
+        functions = dict.fromkeys(
+            node
+            for d in self._definitions
+            for node in (d, *d.ancestors())
+            if node.kind in ("FunctionDef", "AsyncFunctionDef")
+        )
+        for function in functions:
+            image = alignment.image(function) if path == self.path else None
+            for candidate in self._candidates(function) if image is None else ():
+                if candidate.path == path:
+                    image = outline.by_name.get(candidate.name)
+            if image is not None and image in outline.names:
+                found += find_variables(outline.names[image], function, image)
+        return found
+
+    def _renames_for(self, group: Group, path: str) -> tuple[Evidence, ...]:
+        """The evidence of the renames that concern a group's own definitions."""
+        names = outline_of(self.edits.base).names
+        own = {names[d] for d in self.definitions(group)}
+        own |= {names[a] for d in self.definitions(group) for a in d.ancestors() if a in names}
+        return tuple(r.evidence for r in self.ground(path).renamings if r.scope in own)

@@ -1,0 +1,186 @@
+"""What a finished move writes, and how that compares with what is stored already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+
+from patchkit.config import Config
+from patchkit.diff import parse_patch
+from patchkit.diff.model import Patch
+from patchkit.errors import PatchkitError
+from patchkit.repository.move import Request, SeriesMove, apply_series
+from patchkit.repository.store import Stored, follow_same_as, release_folder
+from patchkit.repository.workspace import Replacement, read_folder
+from patchkit.series.anchoring import plan_on, renewed, with_adaptation
+from patchkit.series.series import (
+    ANCHORS_SUFFIX,
+    OVERLAY,
+    SAME_AS,
+    SERIES,
+    Series,
+    anchors_name,
+    format_series,
+    read_series,
+)
+
+
+class Storing(StrEnum):
+    """What becomes of a moved series on disk."""
+
+    WRITTEN = "written"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    DIFFERS = "differs"
+    WITHHELD = "withheld"
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One release folder to write, and how what lies there differs; `path` is None for nowhere."""
+
+    storing: Storing
+    path: Path | None = None
+    content: Mapping[str, bytes] = field(default_factory=dict)
+    differences: tuple[str, ...] = ()
+
+
+def plan_deliveries(
+    config: Config, request: Request, moves: Sequence[SeriesMove]
+) -> tuple[Delivery, ...]:
+    """Return what is to become of each moved series; where one may not be written none is."""
+    if any(move.open or move.clashes for move in moves):
+        return tuple(Delivery(Storing.WITHHELD) for _ in moves)
+    planned = tuple(_plan(config, request, move, len(moves) > 1) for move in moves)
+    if all(delivery.storing is not Storing.DIFFERS for delivery in planned):
+        return planned
+    quiet = (Storing.DIFFERS, Storing.UNCHANGED)
+    return tuple(d if d.storing in quiet else replace(d, storing=Storing.WITHHELD) for d in planned)
+
+
+def replacements(
+    config: Config, request: Request, moves: Sequence[SeriesMove], deliveries: Sequence[Delivery]
+) -> list[Replacement]:
+    """Return all that is to be written: release folders, and adaptations beside their patches."""
+    wanted = [
+        Replacement(delivery.path, delivery.content)
+        for delivery in deliveries
+        if delivery.path and delivery.storing in (Storing.WRITTEN, Storing.UPDATED)
+    ]
+    anchors: dict[Path, bytes] = {}
+    by_folder = {move.stored.folder: move for move in moves}
+    for settled in request.settled:
+        move = by_folder[settled.series]
+        stored = move.stored
+        plan = next(p.plan for p in move.result.patches if p.name == settled.patch)
+        name = anchors_name(settled.patch)
+        path = config.root / release_folder(stored.folder, stored.same_as or stored.release) / name
+        before = anchors.get(path, stored.series.anchors.get(settled.patch))
+        anchors[path] = with_adaptation(before, plan, settled.adaptation, name)
+    return wanted + [Replacement(path, data) for path, data in anchors.items()]
+
+
+def _plan(config: Config, request: Request, move: SeriesMove, several: bool) -> Delivery:
+    path = _destination(config, request, move, several)
+    if path is None:
+        return Delivery(Storing.WITHHELD)
+    there = read_folder(path) if path.is_dir() else {}
+    content = {**_strangers(there, path), **_new_folder(move, there)}
+    if not there:
+        return Delivery(Storing.WRITTEN, path, content)
+    differences = _differences(config, move, there, content, path)
+    if not differences:
+        return Delivery(Storing.UNCHANGED, path)
+    storing = Storing.UPDATED if request.update else Storing.DIFFERS
+    return Delivery(storing, path, content, differences)
+
+
+def _destination(config: Config, request: Request, move: SeriesMove, several: bool) -> Path | None:
+    if request.output is not None:
+        return request.output / move.stored.folder if several else request.output
+    if request.release is None:
+        return None
+    return config.root / release_folder(move.stored.folder, request.release)
+
+
+def _new_folder(move: SeriesMove, there: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the release folder of a moved series."""
+    kept = {patch.name: patch for patch in move.kept}
+    entries = tuple(
+        replace(entry, strip=1) for entry in move.stored.series.entries if entry.name in kept
+    )
+    anchors = {
+        name: renewed(there.get(anchors_name(name)), plan_on(patch.data, name, patch.before), name)
+        for name, patch in kept.items()
+    }
+    patches = {name: patch.data for name, patch in kept.items()}
+    version = move.result.target.version or move.result.target.name
+    return format_series(Series(version, entries, patches, anchors, move.stored.series.overlay))
+
+
+def _strangers(there: Mapping[str, bytes], path: Path) -> dict[str, bytes]:
+    """Return what lies in a release folder beside the series; refuse a folder that is not one."""
+    if there and SERIES not in there and SAME_AS not in there:
+        raise PatchkitError(
+            "holds files, and is no stored series",
+            place=str(path),
+            expected="an empty or a new folder",
+        )
+    ours = (SERIES, SAME_AS, OVERLAY)
+    suffixes = (".patch", ".diff", ANCHORS_SUFFIX)
+    return {n: d for n, d in there.items() if n not in ours and not n.endswith(suffixes)}
+
+
+def _differences(
+    config: Config,
+    move: SeriesMove,
+    there: Mapping[str, bytes],
+    content: Mapping[str, bytes],
+    path: Path,
+) -> tuple[str, ...]:
+    """Return how a stored series differs from the moved one; anchors follow from the rest."""
+    version = move.result.target.version or "0"
+    stored = read_series(there, version=version, place=str(path))
+    if stored.same_as is not None:
+        other = follow_same_as(config.root, move.stored.folder, version, there)
+        return _tree_differences(config, move, other)
+    new = read_series(content, version=version, place=str(path))
+    before, after = [e.name for e in stored.entries], [e.name for e in new.entries]
+    found = [f"{name}: stored, and not in the result" for name in before if name not in after]
+    found += [f"{name}: not stored" for name in after if name not in before]
+    if not found and before != after:
+        found.append("series: in another order")
+    for name in after:
+        if name in stored.patches and stored.patches[name] != new.patches[name]:
+            found.append(f"{name}: {_how(stored.patches[name], new.patches[name], name)}")
+    if stored.overlay != new.overlay:
+        found.append("overlay.toml: other files")
+    return tuple(found)
+
+
+def _how(stored: bytes, new: bytes, name: str) -> str:
+    old_patch, new_patch = parse_patch(stored, name), parse_patch(new, name)
+    parts = ["header"] if old_patch.preamble != new_patch.preamble else []
+    old, fresh = _sections(old_patch), _sections(new_patch)
+    parts += [path for path in sorted({*old, *fresh}) if old.get(path) != fresh.get(path)]
+    return "differs in " + (", ".join(parts) or "layout")
+
+
+def _sections(patch: Patch) -> dict[str, object]:
+    return {file.path: file for file in patch.files}
+
+
+def _tree_differences(config: Config, move: SeriesMove, stored: Stored) -> tuple[str, ...]:
+    """Return the files that a `same-as` series makes different from the moved one."""
+    tree = apply_series(config.root, stored, move.result.target)
+    paths = {path for patch in move.result.patches for path in patch.after}
+    for data in stored.series.patches.values():
+        paths |= {file.path for file in parse_patch(data, "patch").files}
+    moved = move.result.tree.files
+    return tuple(
+        f"{path}: not as v{stored.same_as} makes it"
+        for path in sorted(paths)
+        if tree.files.get(path) != moved.get(path)
+    )

@@ -1,0 +1,182 @@
+"""A move of everything that a repository stores: each series folder onto the target, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchkit.config import Config
+from patchkit.diff import apply_patch, parse_patch
+from patchkit.diff.roots import resolve_roots
+from patchkit.errors import PatchkitError
+from patchkit.outcome import HunkOutcome
+from patchkit.placing.rebase import PatchInput, Progress, RebasedPatch, RebaseResult, rebase_series
+from patchkit.repository.session import Settled, Skip
+from patchkit.repository.store import (
+    Stored,
+    nearest_base,
+    read_stored,
+    stored_releases,
+)
+from patchkit.repository.workspace import read_file
+from patchkit.series.anchoring import stored_adaptations
+from patchkit.series.overlay import Overlay, overlay_changes, overlay_conflicts
+from patchkit.series.series import anchors_name
+from patchkit.tree import SourceTree
+from patchkit.upstream.pins import normalise_version
+
+OpenTree = Callable[[str], SourceTree]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asked for; `base` is the release named by --from, `is_release` says whether the
+    target was given as a release to store under, not as a tree to try.
+    """
+
+    target: str
+    is_release: bool
+    base: str | None = None
+    output: Path | None = None
+    update: bool = False
+    skips: tuple[Skip, ...] = ()
+    settled: tuple[Settled, ...] = ()
+
+    @property
+    def release(self) -> str | None:
+        """The release that the result is stored under, None for a tree that has no such name."""
+        return normalise_version(self.target) if self.is_release else None
+
+
+@dataclass(frozen=True)
+class SeriesMove:
+    """One series folder, moved; `clashes` are overlay files that the target has already."""
+
+    stored: Stored
+    inputs: tuple[PatchInput, ...]
+    result: RebaseResult
+    skips: tuple[Skip, ...] = ()
+    clashes: tuple[str, ...] = ()
+
+    @property
+    def open(self) -> tuple[HunkOutcome, ...]:
+        """The hunks that a person has to settle, in order."""
+        return tuple(o for o in self.result.outcomes if is_open(o) and not self.is_skipped(o))
+
+    @property
+    def kept(self) -> tuple[RebasedPatch, ...]:
+        """The patches of which something is left to store."""
+        gone = {skip.patch for skip in self.skips if skip.hunks is None}
+        return tuple(p for p in self.result.patches if p.data and p.name not in gone)
+
+    def is_skipped(self, outcome: HunkOutcome) -> bool:
+        """Return whether a person left this hunk out."""
+        return any(
+            skip.patch == outcome.patch and (skip.hunks is None or outcome.hunk in skip.hunks)
+            for skip in self.skips
+        )
+
+
+def is_open(outcome: HunkOutcome) -> bool:
+    """Return whether a person has to settle a hunk: it did not land, or on ground that drifted."""
+    return not outcome.landed or outcome.drifted
+
+
+def move_all(
+    config: Config, request: Request, open_tree: OpenTree, progress: Progress | None = None
+) -> tuple[SeriesMove, ...]:
+    """Return every series folder moved onto the target, each on top of those before it."""
+    target = open_tree(request.target)
+    moves: list[SeriesMove] = []
+    for folder, release in choose_bases(config, request, target.version).items():
+        stored = read_stored(config.root, folder, release)
+        base = open_tree(f"v{release}")
+        for move in moves:
+            below = move.stored.folder
+            if release in stored_releases(config.root, below):
+                base = apply_series(config.root, read_stored(config.root, below, release), base)
+        base, _ = with_overlay(config.root, stored, base)
+        target, clashes = with_overlay(config.root, stored, target)
+        inputs = _inputs(stored, request)
+        result = rebase_series(inputs, base, target, progress=progress)
+        skips = tuple(skip for skip in request.skips if skip.series == folder)
+        moves.append(SeriesMove(stored, inputs, result, skips, clashes))
+        target = result.tree
+    return tuple(moves)
+
+
+def choose_bases(config: Config, request: Request, version: str | None) -> dict[str, str]:
+    """Return the release to move from, for each series folder that holds any."""
+    asked = normalise_version(request.base) if request.base else None
+    bases: dict[str, str] = {}
+    for folder in config.series:
+        releases = [r for r in stored_releases(config.root, folder) if r != request.release]
+        if not releases:
+            continue
+        base = nearest_base(releases, version) if asked is None else asked
+        if base is None:
+            raise _no_base(folder, releases, f"no release below v{version}")
+        if base not in releases:
+            raise _no_base(folder, releases, f"no v{base} to move from")
+        bases[folder] = base
+    if not bases:
+        other = " from another release" if request.release else ""
+        raise PatchkitError(
+            f"no series is stored that could be moved{other}",
+            place=", ".join(config.series),
+            hint="`patchkit init --from v0.28.0` starts one; `patchkit port` takes plain files",
+        )
+    return bases
+
+
+def apply_series(root: Path, stored: Stored, tree: SourceTree) -> SourceTree:
+    """Return a tree with a stored series applied, its overlay included."""
+    tree, _ = with_overlay(root, stored, tree)
+    for entry in stored.series.entries:
+        patch = parse_patch(stored.series.patches[entry.name], f"{stored.place}/{entry.name}")
+        tree = apply_patch(resolve_roots(patch, tree)[0], tree)
+    return tree
+
+
+def with_overlay(
+    root: Path, stored: Stored, tree: SourceTree
+) -> tuple[SourceTree, tuple[str, ...]]:
+    """Return the tree with the series' whole new files, and the paths that it has already."""
+    overlay = stored.series.overlay
+    if overlay is None:
+        return tree, ()
+    clashes = overlay_conflicts(overlay, tree)
+    free = Overlay(tuple(entry for entry in overlay.entries if entry.path not in clashes))
+    sources = {entry.source: read_file(root / entry.source) for entry in free.entries}
+    changes = overlay_changes(free, sources, tree, place=f"{stored.place}/overlay.toml")
+    return tree.with_changes(dict(changes)), clashes
+
+
+def _inputs(stored: Stored, request: Request) -> tuple[PatchInput, ...]:
+    """Return the patches with their adaptations; what was settled now replaces what was stored."""
+    inputs = []
+    for name, data in stored.series.patches.items():
+        here = [s.adaptation for s in request.settled if _is_of(s, stored, name)]
+        renewed = {(a.release, hunk) for a in here for hunk in a.hunks}
+        place = f"{stored.place}/{anchors_name(name)}"
+        kept = [
+            adaptation
+            for adaptation in stored_adaptations(stored.series.anchors.get(name), place)
+            if renewed.isdisjoint((adaptation.release, hunk) for hunk in adaptation.hunks)
+        ]
+        skips = [k for k in request.skips if (k.series, k.patch) == (stored.folder, name)]
+        whole = any(skip.hunks is None for skip in skips)
+        hunks = frozenset(hunk for skip in skips for hunk in skip.hunks or ())
+        inputs.append(PatchInput(name, data, (*kept, *here), None if whole else hunks))
+    return tuple(inputs)
+
+
+def _is_of(settled: Settled, stored: Stored, patch: str) -> bool:
+    return (settled.series, settled.patch) == (stored.folder, patch)
+
+
+def _no_base(folder: str, releases: list[str], fact: str) -> PatchkitError:
+    stored = ", ".join(f"v{release}" for release in releases)
+    hint = f"name one with --from; stored are {stored}"
+    return PatchkitError(f"holds {fact}", place=folder, hint=hint)

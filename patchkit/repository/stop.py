@@ -1,0 +1,239 @@
+"""Where a move stops for a person, and how it goes on: what is edited becomes an adaptation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from patchkit.diff import Hunk, format_hunk
+from patchkit.errors import PatchkitError
+from patchkit.outcome import HunkOutcome, Status
+from patchkit.placing.adaptation import make_adaptation
+from patchkit.placing.landing import place_patch
+from patchkit.placing.place import Verdict
+from patchkit.placing.plan import hunk_of
+from patchkit.placing.rebase import RebasedPatch
+from patchkit.report import outcome_json
+from patchkit.repository.move import Request, SeriesMove
+from patchkit.repository.note import conflict_note
+from patchkit.repository.session import (
+    Edits,
+    OpenFile,
+    Settled,
+    Skip,
+    State,
+    digest,
+    folder_digest,
+    lay_out,
+)
+from patchkit.tree import SourceTree
+
+
+@dataclass(frozen=True)
+class OpenPatch:
+    """The first patch with hunks to settle, and both trees as they are before it."""
+
+    move: SeriesMove
+    patch: RebasedPatch
+    outcomes: tuple[HunkOutcome, ...]
+    base: SourceTree
+    target: SourceTree
+
+    @cached_property
+    def laid_out(self) -> SourceTree:
+        """The target with all that the patch can do to it but for the hunks that did not land."""
+        return self.without(())
+
+    def without(self, hunks: Iterable[int]) -> SourceTree:
+        """Return the target with all other hunks of the patch, placed as if these were settled."""
+        left = {*hunks, *(o.hunk for o in self.outcomes if not o.landed)}
+        verdict = Verdict(Status.CONFLICTED, reason="to be settled by a person")
+        adaptations = next(i.adaptations for i in self.move.inputs if i.name == self.patch.name)
+        others = [a for a in adaptations if left.isdisjoint(a.hunks)]
+        landing = place_patch(
+            self.patch.plan, self.base, self.target, others, dict.fromkeys(left, verdict)
+        )
+        return self.target.with_changes(dict(landing.contents), landing.modes)
+
+    @property
+    def files(self) -> tuple[OpenFile, ...]:
+        """The files to edit, each with its hunks."""
+        tree = self.laid_out
+        hunks: dict[tuple[str | None, str], list[int]] = {}
+        for outcome in self.outcomes:
+            path = outcome.path_after or outcome.path_before
+            known = path if path in tree.files else None
+            hunks.setdefault((known, outcome.path_before), []).append(outcome.hunk)
+        return tuple(
+            OpenFile(path, digest(tree.files[path]) if path else None, tuple(numbers), before)
+            for (path, before), numbers in hunks.items()
+        )
+
+
+def first_open(moves: Sequence[SeriesMove]) -> OpenPatch | None:
+    """Return the first patch that a person has to settle, None where there is none.
+
+    Hunks that only wait for others of the patch are not laid out: they land once those have.
+    """
+    for move in moves:
+        if not move.open:
+            continue
+        base, target = move.result.base, move.result.target
+        for patch in move.result.patches:
+            here = tuple(o for o in move.open if o.patch == patch.name)
+            if here:
+                own = tuple(o for o in here if o.status is not Status.BLOCKED)
+                return OpenPatch(move, patch, own or here, base, target)
+            base = base.with_changes(patch.plan.after)
+            target = target.with_changes(dict(patch.after))
+    return None
+
+
+def lay_out_stop(
+    stopped: OpenPatch, moves: Sequence[SeriesMove], request: Request
+) -> tuple[State, dict[str, bytes]]:
+    """Return the state of a stopped move, and the content of its folder."""
+    move, tree = stopped.move, stopped.laid_out
+    state = State(
+        target=request.target,
+        is_release=request.is_release,
+        base=request.base,
+        output=str(request.output) if request.output else None,
+        update=request.update,
+        sources=sources_of(moves),
+        series=move.stored.folder,
+        release=move.stored.release,
+        patch=stopped.patch.name,
+        files=stopped.files,
+        skips=request.skips,
+        settled=request.settled,
+        outcomes=tuple(outcome_json(o) for m in moves for o in m.result.outcomes),
+    )
+    copies = {file.path: tree.files[file.path] for file in stopped.files if file.path}
+    hunks = {number: _hunk_text(stopped.patch, number) for number in state.hunks}
+    note = conflict_note(stopped.patch.name, stopped.outcomes, hunks, stopped.base, stopped.target)
+    return state, lay_out(state, copies, note)
+
+
+def sources_of(moves: Sequence[SeriesMove]) -> dict[str, str]:
+    """Return what the moved release folders held, as digests."""
+    return {move.stored.place: folder_digest(move.stored.files) for move in moves}
+
+
+def request_of(state: State) -> Request:
+    """Return the request that a stopped move began with, and what has been settled since."""
+    output = Path(state.output) if state.output else None
+    return Request(
+        target=state.target,
+        is_release=state.is_release,
+        base=state.base,
+        output=output,
+        update=state.update,
+        skips=state.skips,
+        settled=state.settled,
+    )
+
+
+def settle(
+    state: State, stopped: OpenPatch, edits: Edits, reason: str | None, place: str
+) -> tuple[Settled, ...]:
+    """Return the adaptations that a person's edits are; raises PatchkitError for what is left."""
+    _refuse_unfinished(state, edits, place)
+    if not reason or not reason.strip():
+        raise PatchkitError(
+            "the edit needs a reason, which is stored with it",
+            place=f"{state.series}/{state.patch}",
+            hint='give --reason "why the patch has to be different there"',
+        )
+    if stopped.files != state.files:
+        raise PatchkitError(
+            f"{state.target} is not what it was when the rebase stopped",
+            place=place,
+            hint="save your edits, `patchkit rebase --abort`, and begin again",
+        )
+    settled = []
+    for file in state.files:
+        assert file.path is not None
+        adaptation = make_adaptation(
+            release=stopped.target.version or stopped.target.name,
+            path=file.path,
+            hunks=[(n, _hunk(stopped.patch, n)) for n in file.hunks],
+            before=stopped.without(file.hunks).files[file.path],
+            after=edits.edited[file.path],
+            reason=reason,
+        )
+        settled.append(Settled(state.series, state.patch, adaptation))
+    return tuple(settled)
+
+
+def refuse_what_does_not_hold(
+    settled: Sequence[Settled], moves: Sequence[SeriesMove], place: str
+) -> None:
+    """Raise PatchkitError where an edit did not settle its hunks, so that it is not lost."""
+    problems = []
+    for item in settled:
+        move = next(move for move in moves if move.stored.folder == item.series)
+        for outcome in move.open:
+            if outcome.patch == item.patch and outcome.hunk in item.adaptation.hunks:
+                why = "; ".join(d.text for d in outcome.drifts) or outcome.reason or outcome.status
+                problems.append(f"hunk {outcome.hunk}: {why}")
+    if problems:
+        raise PatchkitError(
+            "the edit does not settle " + "; ".join(problems),
+            place=f"{settled[0].series}/{settled[0].patch}",
+            hint=f"your edit is kept in {place}/files; edit again, --skip or --abort",
+        )
+
+
+def skip_of(state: State, hunks: Sequence[int]) -> Skip:
+    """Return what is to be left out of the open patch: the given hunks, or all of it."""
+    place = f"{state.series}/{state.patch}"
+    for hunk in hunks:
+        if hunk not in state.hunks:
+            raise PatchkitError(
+                f"hunk {hunk} is not open",
+                place=place,
+                expected="one of " + ", ".join(map(str, state.hunks)),
+            )
+    return Skip(state.series, state.patch, tuple(sorted(set(hunks))) if hunks else None)
+
+
+def _refuse_unfinished(state: State, edits: Edits, place: str) -> None:
+    if edits.strays:
+        raise PatchkitError(
+            f"{', '.join(edits.strays)} is not among the files to edit",
+            place=f"{place}/files",
+            expected=", ".join(file.path for file in state.files if file.path) or "none",
+        )
+    if edits.untouched:
+        lines = [_untouched(file, place) for file in edits.untouched]
+        raise PatchkitError(
+            "not settled yet: " + "; ".join(lines),
+            place=f"{state.series}/{state.patch}",
+            hint="edit each file, or leave the patch out with `patchkit rebase --skip --yes`",
+        )
+
+
+def _untouched(file: OpenFile, place: str) -> str:
+    hunks = f"hunk{'s' if len(file.hunks) > 1 else ''} {', '.join(map(str, file.hunks))}"
+    if file.path is None:
+        return f"{hunks}, whose {file.path_before} the target does not have"
+    return f"{hunks}, in {place}/files/{file.path}"
+
+
+def _hunk(patch: RebasedPatch, number: int) -> Hunk:
+    hunk = hunk_of(patch.plan, number)
+    if hunk is None:
+        raise PatchkitError(
+            f"hunk {number} is a change of name or mode, which no edit can stand for",
+            place=patch.name,
+            hint=f"leave it out with `patchkit rebase --skip --hunk {number} --yes`",
+        )
+    return hunk
+
+
+def _hunk_text(patch: RebasedPatch, number: int) -> bytes:
+    hunk = hunk_of(patch.plan, number)
+    return format_hunk(hunk) if hunk else b""

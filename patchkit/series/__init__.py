@@ -1,0 +1,1 @@
+"""A release folder as a value: series, overlay, and the anchors beside each patch."""

@@ -1,0 +1,1 @@
+"""Python source as a tree over its own bytes: nodes, outlines, matches, typed edits."""
