@@ -27,7 +27,7 @@ ENGINE = (
     "psutil", "py-cpuinfo", "pybase64", "pydantic", "pyzmq", "regex", "requests", "transformers",
     "uvloop",
 )  # fmt: skip
-# Their own requirements (triton, 1 GB) are not needed by what is imported here.
+# Their own requirements (triton among them) are not needed by what is imported here.
 ENGINE_ALONE = ("xgrammar",)
 
 

@@ -19,7 +19,9 @@ def place(module: Module, text: str, nth: int = 1) -> Node:
     position = -1
     for _ in range(nth):
         position = module.source.index(text.encode(), position + 1)
-    return node_at(module.root, position, position + len(text.encode()))
+    end = position + len(text.encode())
+    around = (n for n in module.root.walk() if n.start <= position and end <= n.end)
+    return min(around, key=lambda n: n.end - n.start)
 
 
 def image(old: str, new: str, text: str, nth: int = 1) -> tuple[int, str] | None:

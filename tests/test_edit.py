@@ -11,9 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from patchkit.syntax.build import try_module
+from patchkit.syntax.build import parse_module, try_module
 from patchkit.syntax.edit import Change, Edit, InexactError, apply_edits, lift, splice, undo_edits
-from patchkit.syntax.tree import Module
 
 STDLIB = Path(sysconfig.get_paths()["stdlib"])
 
@@ -36,7 +35,7 @@ def changes(old: bytes, new: bytes) -> list[Change]:
 
 def lifted(old: str, new: str) -> tuple[Edit, ...]:
     before, after = old.encode(), new.encode()
-    return lift(Module(before), Module(after), changes(before, after))
+    return lift(parse_module(before), parse_module(after), changes(before, after))
 
 
 def only(old: str, new: str) -> Edit:
@@ -133,7 +132,7 @@ def test_one_equal_statement_more_is_inserted_where_the_bytes_say() -> None:
     new = "def f():\n    log()\n    a()\n    log()\n    log()\n"
     before, after = old.encode(), new.encode()
     end = len(before)
-    edits = lift(Module(before), Module(after), [Change(end, end, end, len(after))])
+    edits = lift(parse_module(before), parse_module(after), [Change(end, end, end, len(after))])
     (edit,) = edits
     assert edit.prev is not None
     assert edit.prev.start == old.rindex("log()")
@@ -198,7 +197,7 @@ def test_change_of_a_string_keeps_its_spaces_in_the_payload() -> None:
     ],
 )
 def test_code_that_means_another_thing_has_another_digest(one: str, two: str) -> None:
-    left, right = Module(f"x = {one}\n".encode()), Module(f"x = {two}\n".encode())
+    left, right = parse_module(f"x = {one}\n".encode()), parse_module(f"x = {two}\n".encode())
     assert left.root.digest != right.root.digest
 
 
@@ -213,7 +212,7 @@ def test_code_that_means_another_thing_has_another_digest(one: str, two: str) ->
     ],
 )
 def test_code_that_is_only_laid_out_otherwise_has_the_same_digest(one: str, two: str) -> None:
-    left, right = Module(f"x = {one}\n".encode()), Module(f"x = {two}\n".encode())
+    left, right = parse_module(f"x = {one}\n".encode()), parse_module(f"x = {two}\n".encode())
     assert left.root.digest == right.root.digest
 
 
@@ -294,7 +293,7 @@ def test_whole_modules_turn_into_each_other_byte_for_byte() -> None:
     pairs = list(zip(sorted(names), sorted(names)[1:], strict=False))[:25]
     assert len(pairs) == 25
     for one, two in pairs:
-        old, new = Module(names[one]), Module(names[two])
+        old, new = parse_module(names[one]), parse_module(names[two])
         edits = lift(old, new, changes(old.source, new.source))
         assert apply_edits(old.source, edits) == new.source, (one, two)
         assert undo_edits(new.source, edits) == old.source, (one, two)

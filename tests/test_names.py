@@ -212,6 +212,11 @@ def test_except_as_does_not_matter_where_the_name_is_bound_as_well():
     assert names(text) == []
 
 
+def test_except_as_holds_to_the_last_line_of_its_clause():
+    assert names("try: ...\nexcept E as e: print(e)\n") == ["<module>: E 2"]
+    assert names("def f(E):\n    def g(): return e\n    try: ...\n    except E as e: g()\n") == []
+
+
 def test_match_binds_captures_stars_and_rests():
     text = """
         def f(x):
@@ -317,6 +322,7 @@ def test_deleted_names_are_local():
 
 def test_an_annotation_without_a_value_makes_a_local_that_is_not_bound():
     assert names("def f():\n    x: int\n    return x\n") == ["f: x 3"]
+    assert names("def f():\n    x: int\n    def g():\n        return x\n") == ["f.g: x 4"]
     assert names("x: int\nclass C:\n    y: int\ndef f():\n    return x\n") == []
 
 
@@ -413,6 +419,11 @@ def test_a_local_read_above_its_only_assignment_is_reported():
         "while n:\n        x = 1 if n else x",
         "x = 0\n    x = x + 1",
         "if n:\n        x = 1\n    print(x)",
+        "if n:\n        x = 1\n    if n:\n        print(x)\n    else:\n        print(x)",
+        "if n:\n        pass\n    else:\n        x = 1\n    if n:\n        print(x)",
+        "try:\n        x = 1\n    except ValueError:\n        print(x)",
+        "for x in n:\n        pass\n    else:\n        print(x)",
+        "while (x := n):\n        print(x)",
         "g = (x for _ in n)\n    x = 1\n    list(g)",
         "g = lambda: x\n    x = 1",
         "try:\n        x = 1\n    finally:\n        print(x)",
@@ -448,6 +459,8 @@ def test_the_module_runs_from_top_to_bottom():
     assert kinds("def f(x: B = 1): ...\nclass B: ...\n") == [("B", "read before assignment")]
     assert kinds("from __future__ import annotations\ndef f(x: B): ...\nclass B: ...\n") == []
     assert kinds("def f():\n    global N\n    N = 1\nf()\nprint(N)\nN = 2\n") == []
+    assert kinds("def f():\n    global N\n    print(N)\nN = 1\n") == []
+    assert kinds("def f():\n    class C:\n        N = N\nN = 1\n") == []
 
 
 def test_a_class_body_that_reads_first_looks_in_the_module():
@@ -511,7 +524,24 @@ def test_an_import_bound_twice_is_reported():
 @pytest.mark.parametrize(
     "text",
     [
+        "import a.b\nimport a.b\n",
+        "import x as a\nimport a.b\n",
+        "import x.y as a\nimport x.z as a\n",
+        "from x import a\ndef a(): ...\n",
+        "@f\ndef a(): ...\n@f\ndef a(): ...\n",
+        "with f:\n    import a\nimport a\n",
+    ],
+)
+def test_a_name_bound_again_by_mistake_is_reported(text):
+    assert [r.name for r in rebindings(b"", text.encode())] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "import a.b\nimport a.c\n",
+        "import a\nimport a.b\n",
+        "@a\ndef _(): ...\n@b\ndef _(): ...\n",
         "try:\n    from a import x\nexcept ImportError:\n    from b import x\n",
         "if A:\n    def f(): ...\nelse:\n    def f(): ...\n",
         "if TYPE_CHECKING:\n    from a import x\nfrom b import x\n",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from patchkit.syntax.build import parse_module
 from patchkit.syntax.outline import MODULE, Outline, name_of, outline_or_none
-from patchkit.syntax.tree import Module
 
 SOURCE = b"""\
 import os
@@ -37,7 +37,7 @@ for x in y:
 
 
 def test_names_are_qualified_and_repeated_ones_are_numbered_in_source_order() -> None:
-    outline = Outline(Module(SOURCE))
+    outline = Outline(parse_module(SOURCE))
     assert {name: node.line for name, node in outline.by_name.items()} == {
         "go": 4,
         "go#2": 6,
@@ -54,7 +54,7 @@ def test_names_are_qualified_and_repeated_ones_are_numbered_in_source_order() ->
 
 
 def test_innermost_definition_around_a_node_gives_its_name() -> None:
-    outline = Outline(Module(SOURCE))
+    outline = Outline(parse_module(SOURCE))
     inner = outline.by_name["K.size#2.inner"]
     body = next(n for n in inner.walk() if n.kind == "Pass")
     assert outline.qualified(body) == "K.size#2.inner"
@@ -66,7 +66,7 @@ def test_innermost_definition_around_a_node_gives_its_name() -> None:
 
 def test_definitions_with_one_name_do_not_hide_each_others_contents() -> None:
     source = b"class K:\n    def a(self): pass\n\n\nclass K:\n    def a(self): pass\n"
-    assert list(Outline(Module(source)).by_name) == ["K", "K.a", "K#2", "K#2.a"]
+    assert list(Outline(parse_module(source)).by_name) == ["K", "K.a", "K#2", "K#2.a"]
 
 
 def test_bytes_that_are_not_python_have_no_outline() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from difflib import unified_diff
 
 import pytest
-from patchkit.merge3 import Run, place_run
-from patchkit.propose import HunkJob, Lines, by_text, runs_of
 
 import patchkit
 from patchkit import RebaseResult
 from patchkit.diff import Hunk, Line
 from patchkit.outcome import HunkOutcome
+from patchkit.placing.merge3 import Run, place_run
+from patchkit.placing.propose import HunkJob, Lines, by_text, runs_of
 
 PATH = "vllm/mod.py"
 

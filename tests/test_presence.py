@@ -8,14 +8,14 @@ import pytest
 
 from patchkit.placing.presence import find_upstream
 from patchkit.syntax.align import Alignment
+from patchkit.syntax.build import parse_module
 from patchkit.syntax.edit import Change, lift
-from patchkit.syntax.tree import Module
 
 
 def found(base: str, authored: str, target: str) -> list[str | None]:
     """The evidence for each edit that the target has it, None where it has not."""
-    old, new = Module(base.encode()), Module(authored.encode())
-    goal = Module(target.encode())
+    old, new = parse_module(base.encode()), parse_module(authored.encode())
+    goal = parse_module(target.encode())
     left, right = base.splitlines(keepends=True), authored.splitlines(keepends=True)
     starts, news = [0], [0]
     for line in left:

@@ -40,7 +40,7 @@ def judge(
 ) -> Proven | Refuted:
     """Prove a result; `moved` maps qualified names of the base to those of the target."""
     old, new = parse_module(base.encode()), parse_module(authored.encode())
-    goal = Module(target.encode())
+    goal = parse_module(target.encode())
     edits = lift(old, new, changes(old.source, new.source))
     alignment = Alignment(old, goal, _overrides(old, goal, moved or {}))
     pairs = [(edit, alignment) for edit in edits]

@@ -155,6 +155,15 @@ def test_an_attribute_that_the_target_defines_nowhere_drifted():
         "def page_size(): ...\n",
         "if X:\n    page_size = 1\n",
         "from y import page_size\n",
+        "import y as page_size\n",
+        "import page_size.y\n",
+        "class C:\n    page_size=1\n",
+        "class C:\n    a, page_size = 1, 2\n",
+        "class C:\n    class page_size: ...\n",
+        "def f(s):\n    with s as s.page_size: ...\n",
+        "def f(s):\n    s.page_size += 1\n",
+        "def f(s):\n    s.a, s.page_size = 1, 2\n",
+        "def f(s):\n    s.page_size: int = 1\n",
     ],
 )
 def test_whatever_may_define_it_in_the_target_counts(code):
@@ -176,6 +185,9 @@ def test_whatever_may_define_it_in_the_target_counts(code):
         "class C:\n    my_page_size = 1\n",
         "def f(s):\n    return s.page_size == 1\n",
         "getattr(s, 'page_size')\n",
+        "log('the page_size')\n",
+        "def f(s, page_size):\n    s.other = page_size\n",
+        "def f():\n    from y import page_size\n",
     ],
 )
 def test_what_only_looks_like_a_definition_does_not_count(code):
@@ -188,8 +200,25 @@ def test_a_name_that_the_target_has_as_a_string_is_not_certain():
     assert judge(SPEC, target, "def f(s):\n    return s.page_size\n") == DriftReport(
         not_checked=(
             "attribute `page_size` is defined in 0.28.0 (vllm/v1/spec.py:3): "
-            "0.29.0 has it as a string only (vllm/z.py:2)",
+            "0.29.0 may define it, by a string or unparsed (vllm/z.py:2)",
         )
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "T = namedtuple('T', 'a, page_size')\n",
+        "{'page_size': 1}\n",
+        "['page_size']\n",
+        "page_size = (\n",
+    ],
+)
+def test_a_table_of_names_or_unparsed_code_is_not_certain(code):
+    report = judge(SPEC, {"vllm/z.py": code}, "def f(s):\n    return s.page_size\n")
+    assert report.drifts == ()
+    assert report.not_checked[0].endswith(
+        "0.29.0 may define it, by a string or unparsed (vllm/z.py:1)"
     )
 
 
@@ -199,7 +228,8 @@ def test_what_the_base_only_stores_and_the_target_reads_is_not_certain():
     assert judge(base, target, "def f(c):\n    return c.heads\n") == DriftReport(
         not_checked=("attribute `heads` is defined in 0.28.0 (vllm/a.py:2): 0.29.0 reads it still",)
     )
-    assert texts(judge(base, {"vllm/a.py": ""}, "def f(c):\n    return c.heads\n")) == [
+    gone = {"vllm/a.py": "def f():\n    heads = 1\n    return heads\n"}
+    assert texts(judge(base, gone, "def f(c):\n    return c.heads\n")) == [
         "attribute `heads` is defined in 0.28.0 (vllm/a.py:2) and nowhere in 0.29.0"
     ]
 
@@ -226,6 +256,20 @@ def test_what_another_package_owns_cannot_drift():
     assert judge(base, {"vllm/a.py": ""}, code) == DriftReport()
     code = "from vllm import a\ndef f():\n    return a.empty(1)\n"
     assert [d.name for d in judge(base, {"vllm/a.py": ""}, code).drifts] == ["empty"]
+
+
+def test_dunders_cannot_drift():
+    base = {"vllm/a.py": "class A:\n    __len__ = 1\n    __x = 2\n    y__ = 3\n"}
+    code = "def f(x):\n    return x.__len__, x.__x, x.y__\n"
+    assert [d.name for d in judge(base, {"vllm/a.py": ""}, code).drifts] == ["__x", "y__"]
+
+
+def test_definitions_far_from_the_reader_count():
+    filler = {f"vllm/v1/core/f{n}.py": "" for n in range(150)}
+    far = "class Spec:\n    page_size = 1\n"
+    code = "def f(s):\n    return s.page_size\n"
+    assert judge(filler | {"vllm/q/a.py": far}, filler, code).drifts[0].name == "page_size"
+    assert judge(SPEC, filler | {"vllm/q/a.py": far}, code) == DriftReport()
 
 
 def test_what_the_series_defines_itself_cannot_drift():
@@ -311,6 +355,19 @@ def test_a_keyword_of_a_class_is_a_field_of_it_or_of_its_bases():
     assert judge(base, unknown, code) == DriftReport()
     init = {"vllm/a.py": "class Spec:\n    page: int\n    def __init__(self, size): ...\n"}
     assert [d.name for d in judge(base, init, code).drifts] == ["page"]
+
+
+def test_a_keyword_is_certain_only_where_both_callees_are_plain():
+    code = "from vllm.a import Spec\nx = Spec(page=1)\n"
+    base = {"vllm/a.py": "@dataclass\nclass Spec(object):\n    page: int\n"}
+    target = {"vllm/a.py": "@dataclass\nclass Spec(object):\n    size: int\n"}
+    assert [d.name for d in judge(base, target, code).drifts] == ["page"]
+    loop = {"vllm/a.py": "class Spec(Spec):\n    size: int\n"}
+    assert [d.name for d in judge(base, loop, code).drifts] == ["page"]
+    never = {"vllm/a.py": "class Spec:\n    def __init__(self, **options): ...\n"}
+    assert judge(never, target, code) == DriftReport()
+    twice = {"vllm/a.py": base["vllm/a.py"], "vllm/b.py": base["vllm/a.py"]}
+    assert judge(twice, target, code) == DriftReport()
 
 
 def test_a_keyword_of_a_foreign_or_built_in_callee_cannot_drift():

@@ -11,9 +11,8 @@ import click
 
 from patchkit.cli import render
 from patchkit.cli.options import here, json_option, shown_path, tree_opener
-from patchkit.diff import format_patch, parse_mbox
 from patchkit.errors import ExitCode, PatchkitError
-from patchkit.placing.rebase import PatchInput, RebaseResult, rebase_series
+from patchkit.placing.rebase import PatchInput, RebaseResult, read_inputs, rebase_series
 from patchkit.report import outcome_json, tree_json
 from patchkit.repository.workspace import read_file, read_folder, write_new_folder
 from patchkit.series.series import Series, SeriesEntry, format_series
@@ -60,10 +59,7 @@ def _read(name: str) -> list[PatchInput]:
     """Return the patches of one file: one, or those of a mailbox."""
     data = sys.stdin.buffer.read() if name == "-" else read_file(Path(name))
     shown = "standard input" if name == "-" else name
-    patches = parse_mbox(data, shown)
-    if len(patches) == 1:
-        return [PatchInput(shown, data)]
-    return [PatchInput(patch.name, format_patch(patch)) for patch in patches]
+    return read_inputs(data, shown)
 
 
 def _write(output: Path, result: RebaseResult) -> None:

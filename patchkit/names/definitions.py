@@ -40,7 +40,7 @@ class Definition:
 
     `kind` is "method", "function", "class", "field" (bound in a class body), "module" (bound at
     module level), "import" (imported there), "self" (`self.NAME = ...`), "store" (`other.NAME =
-    ...`), or "text" (a string that is the name: `setattr` or a table of names may define it).
+    ...`), or "text" (a string that is the name, or code that does not parse: it may be defined).
     """
 
     kind: str
@@ -50,11 +50,13 @@ class Definition:
 
 @lru_cache(maxsize=4096)
 def definitions_of(source: bytes, name: str) -> tuple[Definition, ...]:
-    """Return where a module defines a name; nothing where the bytes are not Python."""
+    """Return where a module defines a name; "text" where this Python cannot parse it."""
     lines = sorted({source.count(b"\n", 0, at) + 1 for at in _places(source, name)})
-    tree = _parsed(source) if lines else None
-    if tree is None:
+    if not lines:
         return ()
+    tree = _parsed(source)
+    if tree is None:
+        return (Definition("text", lines[0]),)
     found: list[Definition] = []
     stack: list[tuple[ast.AST, str]] = [(tree, "module")]
     while stack:

@@ -116,7 +116,7 @@ class _Check:
         """Return why the name may still be there though no definition is seen."""
         texts = self.target.everywhere(read.name, _TEXT)
         if texts:
-            return f"{self.target_name} has it as a string only ({texts[0].place})"
+            return f"{self.target_name} may define it, by a string or unparsed ({texts[0].place})"
         stored = all(place.definition.kind == "store" for place in places)
         if stored and self.target.is_read_beyond(read.name, self.path):
             return f"{self.target_name} reads it still"

@@ -152,8 +152,9 @@ def _by_design(earlier: Binding, later: Binding, name: str) -> bool:
     """Whether one name is bound twice on purpose: overloads, setters, `import a.b` and `a.c`."""
     if isinstance(earlier.node, ast.alias) and isinstance(later.node, ast.alias):
         same = earlier.node.name == later.node.name and earlier.node.asname == later.node.asname
-        dotted = later.node.asname is None and "." in f"{earlier.node.name}{later.node.name}"
-        return dotted and not same
+        plain = earlier.node.asname is None and later.node.asname is None
+        dotted = "." in earlier.node.name or "." in later.node.name
+        return plain and dotted and not same
     for node in (earlier.node, later.node):
         for decorator in getattr(node, "decorator_list", ()):
             target = decorator.func if isinstance(decorator, ast.Call) else decorator

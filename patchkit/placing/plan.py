@@ -79,7 +79,7 @@ def plan_patch(patch: Patch, base: SourceTree) -> PatchPlan:
         count = max(1, len(section.hunks))
         numbers = tuple(range(number, number + count))
         number += count
-        kind = classify(section.path)
+        kind = classify(section.path, tree=base)
         old = section.old_path
         if kind is not Section.SHIPPED and (old is None or old not in base.files):
             unshipped.append(Unshipped(patch.name, section.path, kind, count, section))

@@ -33,9 +33,12 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
         return _token_present(edit, container)
     images = [authored.image(n) for n in inserted]
     taken = _base_images(edit, base)
+    respelled = {n.digest for n in removed}
     for node, image in zip(inserted, images, strict=True):
         if image is None or image.digest != node.digest or image in taken:
             return None
+        if node.digest in respelled and image.text != node.text:
+            return None  # the same value in another spelling: here the spelling is the change
         if image.parent is not container and not _wrapped_with_kept(edit, image, authored):
             return None
     if removed and not _absent(edit, removed, inserted, container, authored):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from patchkit.diff import diff_files, format_patch, parse_patch
+from patchkit.diff import diff_files, format_patch, parse_mbox, parse_patch
 from patchkit.diff.lines import Change, diff_lines
 from patchkit.diff.model import Patch
 from patchkit.diff.roots import resolve_roots
@@ -101,8 +101,17 @@ def port(
     A tree is a `SourceTree` or a mapping of posix paths to bytes, which may be partial. Raises
     `PatchkitError` for a patch that cannot be read or does not fit its base.
     """
-    inputs = [PatchInput(f"patch-{n}", data) for n, data in enumerate(patches, start=1)]
+    named = ((f"patch-{n}", data) for n, data in enumerate(patches, start=1))
+    inputs = [entry for name, data in named for entry in read_inputs(data, name)]
     return rebase_series(inputs, as_tree(base, name="base"), as_tree(target, name="target"))
+
+
+def read_inputs(data: bytes, name: str) -> list[PatchInput]:
+    """Return the patches of a file: one, or one for each mail of a mailbox."""
+    patches = parse_mbox(data, name)
+    if len(patches) == 1:
+        return [PatchInput(name, data)]
+    return [PatchInput(patch.name, format_patch(patch)) for patch in patches]
 
 
 def rebase_series(
