@@ -22,7 +22,7 @@ from patchkit.names.occurrences import (
     uses,
 )
 from patchkit.outcome import Evidence
-from patchkit.syntax.build import parse_module
+from patchkit.syntax.build import parse_module, shape
 from patchkit.syntax.edit import splice
 from patchkit.syntax.outline import outline_of
 from patchkit.syntax.tree import Module, Node, NotPythonError
@@ -210,7 +210,7 @@ def _binding_sites(
             sites[arg][text] += 1
     for statement, bound in _binders(function):
         for name in bound & names:
-            sites[name][f"{_shape(statement, masked)} binds {_position(statement, name)}"] += 1
+            sites[name][f"{shape(statement, masked)} binds {_position(statement, name)}"] += 1
     return sites
 
 
@@ -226,7 +226,7 @@ def _parameters(function: Function, masked: set[str]) -> list[tuple[str, str]]:
         before = names[index - 1] if index else "("
         after = names[index + 1] if index + 1 < len(names) else ")"
         around = ["§" if n in masked else n for n in (before, after)]
-        parts = [_shape(p, masked) for p in (arg.annotation, default) if p is not None]
+        parts = [shape(p, masked) for p in (arg.annotation, default) if p is not None]
         result.append((arg.arg, f"parameter {around} {parts}"))
     return result
 
@@ -266,24 +266,3 @@ def _position(statement: ast.AST, name: str) -> list[int]:
         if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     ]
     return [i for i, other in enumerate(stored) if other == name]
-
-
-def _shape(tree: ast.AST, masked: set[str]) -> str:
-    """A statement as text, with the masked names left open."""
-    if isinstance(tree, ast.Name):
-        return "§" if tree.id in masked else tree.id
-    parts = []
-    for field, value in ast.iter_fields(tree):
-        if field in ("ctx", "type_comment", "kind"):
-            continue
-        if isinstance(value, ast.AST):
-            parts.append(_shape(value, masked))
-        elif isinstance(value, list):
-            parts.append(
-                "["
-                + ",".join(_shape(v, masked) if isinstance(v, ast.AST) else repr(v) for v in value)
-                + "]"
-            )
-        else:
-            parts.append(repr(value))
-    return f"{type(tree).__name__}({','.join(parts)})"

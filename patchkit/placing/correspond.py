@@ -23,8 +23,8 @@ from patchkit.tree import SourceTree
 
 # Where the name is the same, half of the tokens have to be (Dice). A new name needs whole
 # statements in common, a share of the text: half of it where a caller of the old name calls the new
-# one in otherwise the same line, nearly all of it where nothing else speaks; and a clear lead over
-# every other candidate, so that a near copy is no rename.
+# one in otherwise the same line or one name extends the other, nearly all of it where nothing else
+# speaks; and a clear lead over every other candidate, so that a near copy is no rename.
 SIMILAR_MOVED = 0.5
 SIMILAR_CALLED = 0.5
 SIMILAR_RENAMED = 0.8
@@ -148,8 +148,9 @@ class Correspondence:
         scores.sort(key=lambda s: (-s[0], s[1]))
         if not scores:
             return []
-        called = _called_alike(before, outline, name_of(definition), name_of(scores[0][2]))
-        if scores[0][0] < (SIMILAR_CALLED if called else SIMILAR_RENAMED):
+        old, new = name_of(definition), name_of(scores[0][2])
+        spoken_for = _called_alike(before, outline, old, new) or _extends(old, new)
+        if scores[0][0] < (SIMILAR_CALLED if spoken_for else SIMILAR_RENAMED):
             return []
         if len(scores) > 1 and scores[0][0] - scores[1][0] < LEAD:
             return []
@@ -223,6 +224,12 @@ def _simple_statements(definition: Node) -> list[Node]:
         for n in definition.walk()
         if n is not definition and n.is_statement and not n.kind.startswith(blocks)
     ]
+
+
+def _extends(old: str, new: str) -> bool:
+    """Whether one name is the other with something before or after it (`_run`, `run_impl`)."""
+    short, long = sorted((old.strip("_"), new.strip("_")), key=len)
+    return len(short) > 3 and (long.startswith(short) or long.endswith(short))
 
 
 def _called_alike(before: Outline, after: Outline, old: str, new: str) -> bool:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
+from patchkit.diff.lines import changes_between, match_lines
+from patchkit.diff.model import split_lines
 from patchkit.placing.propose import HunkJob, Lines, Piece
 from patchkit.syntax.build import parse_module
 from patchkit.syntax.edit import Change, Edit, lift
@@ -37,6 +40,31 @@ def changes_from_pieces(pieces: Sequence[Piece]) -> list[Change]:
     return changes
 
 
+def finest_changes(source: bytes, pieces: Sequence[Piece]) -> list[Change]:
+    """Return the changes of the pieces without the lines that a piece only repeats.
+
+    A piece may replace a whole statement for one line of it: what stays is then known to stay.
+    """
+    result = []
+    order = sorted(pieces, key=lambda p: (p[0], p[1]))
+    for (start, end, text), change in zip(order, changes_from_pieces(pieces), strict=True):
+        old, new = split_lines(source[start:end]), split_lines(text)
+        pairs = match_lines(old, new)
+        old_at, new_at = _starts(old, start), _starts(new, change.new_start)
+        for part in changes_between(pairs, len(old), len(new)):
+            result.append(
+                Change(
+                    old_at[part.old_start], old_at[part.old_end],
+                    new_at[part.new_start], new_at[part.new_end],
+                )
+            )  # fmt: skip
+    return result
+
+
+def _starts(lines: Sequence[bytes], begin: int) -> list[int]:
+    return list(accumulate((len(line) for line in lines), initial=begin))
+
+
 class FileEdits:
     """The lifted edits of one file; raises `NotPythonError` where base or authored file is not.
 
@@ -51,7 +79,8 @@ class FileEdits:
         owners = [(self.lines.piece(r.start, r.end, r.lines), h) for h in job.hunks for r in h.runs]
         changes = changes_from_pieces([piece for piece, _ in owners])
         self._changes = [(c, h.number) for c, (_, h) in zip(changes, owners, strict=True)]
-        self.edits = lift(self.base, self.authored, changes)
+        finest = finest_changes(job.base, [piece for piece, _ in owners])
+        self.edits = lift(self.base, self.authored, finest)
         self._owners = {id(e): self._find_owners(e) for e in self.edits}
         self.groups = self._group()
 

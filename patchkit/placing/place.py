@@ -14,7 +14,7 @@ from patchkit.names.occurrences import UnsureError
 from patchkit.names.rename import redo
 from patchkit.outcome import Evidence, Method, Status
 from patchkit.placing.correspond import Correspondence
-from patchkit.placing.file_edits import FileEdits, Group, changes_from_pieces
+from patchkit.placing.file_edits import FileEdits, Group, changes_from_pieces, finest_changes
 from patchkit.placing.presence import find_upstream
 from patchkit.placing.proof import Proven, Refuted, prove
 from patchkit.placing.propose import Piece, Proposal, Region, by_text
@@ -342,7 +342,7 @@ def _prove(entries: Sequence[tuple[Group, View, Proposal]]) -> Proven | Refuted:
         result = splice(ground.module.source, pieces)
     except InexactError:
         return Refuted("overlap", "two hunks replace the same part of the target")
-    outcome = prove(authored, ground.module, result, changes_from_pieces(pieces))
+    outcome = prove(authored, ground.module, result, finest_changes(ground.module.source, pieces))
     if isinstance(outcome, Proven) and ground.renamings:
         try:
             redo(result, ground.renamings)

@@ -102,10 +102,20 @@ class Views:
         """Per target file: the definitions of a group that have moved there or to another scope."""
         found: dict[str, list[tuple[Node, Correspondent]]] = {}
         for definition in self.definitions(group):
-            for candidate in self._candidates(definition):
-                if candidate.evidence.kind == "moved":
-                    found.setdefault(candidate.path, []).append((definition, candidate))
+            # Where a class has moved, what is inside it is found through the class.
+            for outer in self._lineage(definition):
+                moved = [c for c in self._candidates(outer) if c.evidence.kind == "moved"]
+                for candidate in moved:
+                    found.setdefault(candidate.path, []).append((outer, candidate))
+                if moved:
+                    break
         return found
+
+    def _lineage(self, definition: Node) -> list[Node]:
+        """A definition and those around it, the outermost first."""
+        names = outline_of(self.edits.base).names
+        around = [a for a in definition.ancestors() if a in names]
+        return [*around[::-1], definition]
 
     def _view(
         self,
@@ -150,7 +160,8 @@ class Views:
         del module
         found = []
         names = outline_of(self.edits.base).names
-        for definition in self._definitions:
+        lineage = dict.fromkeys(a for d in self._definitions for a in self._lineage(d))
+        for definition in lineage:
             for candidate in self._candidates(definition):
                 if candidate.evidence.kind == "renamed" and candidate.path == path:
                     old, new = name_of(definition), name_of(candidate.node)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -106,7 +106,7 @@ def _label(module: Module, tree: ast.AST, start: int, end: int) -> str:
         value = hex(tree.value) if type(tree.value) is int else repr(tree.value)
         return f"{type(tree.value).__name__}:{value}"
     if isinstance(tree, ast.JoinedStr):
-        return module.source[start:end].decode("utf-8")
+        return shape(tree)
     if isinstance(tree, ast.BinOp):
         return type(tree.op).__name__
     parts = []
@@ -162,6 +162,27 @@ def _text_lines(node: Node) -> tuple[Node, ...]:
             nodes.append(Node(module, None, "line", text, begin, begin + len(stripped)))
         position += len(line) + 1
     return tuple(nodes)
+
+
+def shape(tree: ast.AST, masked: Collection[str] = ()) -> str:
+    """Return what an expression or statement says, with the `masked` names left open.
+
+    Positions and layout are left out, and so is what only newer Pythons tell.
+    """
+    if isinstance(tree, ast.Name):
+        return "§" if tree.id in masked else tree.id
+    parts = []
+    for name, value in ast.iter_fields(tree):
+        if name in _SKIPPED:
+            continue
+        if isinstance(value, ast.AST):
+            parts.append(shape(value, masked))
+        elif isinstance(value, list):
+            shapes = [shape(v, masked) if isinstance(v, ast.AST) else repr(v) for v in value]
+            parts.append(f"[{','.join(shapes)}]")
+        else:
+            parts.append(hex(value) if type(value) is int else repr(value))
+    return f"{type(tree).__name__}({','.join(parts)})"
 
 
 def _nodes(module: Module, trees: Iterable[ast.AST | None]) -> tuple[Node, ...]:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import click
 from rich.console import Console
+from rich.progress import track
 
 from patchkit.tree import SourceTree
 from patchkit.upstream import open_tree
@@ -20,7 +21,7 @@ from tests.bench_rebase.cases import GRAINS, Case, Generated, generate
 from tests.bench_rebase.judge import Judgement, Verdict, judge
 from tests.bench_rebase.keep import keep_case
 from tests.bench_rebase.kinds import KINDS
-from tests.bench_rebase.peers import TOOLS, answer, patchkit_with_outcomes, versions
+from tests.bench_rebase.peers import OWN, TOOLS, answer, missing, patchkit_with_outcomes, versions
 from tests.bench_rebase.report import Summary, as_json, print_table
 
 A = TypeVar("A")
@@ -58,7 +59,7 @@ def judge_case(case: Case, *, tools: Sequence[str], keep: Path | None) -> dict[s
     """Return the verdict on each tool's answer; what patchkit got wrong is kept for study."""
     verdicts = {}
     for tool in tools:
-        if tool == "patchkit":
+        if tool == OWN:
             given, outcomes = patchkit_with_outcomes(case)
             verdicts[tool] = judge(given, case.target, case.truth)
             if keep is not None and verdicts[tool].verdict is not Verdict.RIGHT:
@@ -74,12 +75,14 @@ def shares(total: int, kinds: Sequence[str]) -> dict[str, int]:
     return {kind: least + (number < rest) for number, kind in enumerate(kinds)}
 
 
-def _mapped(jobs: int, work: Callable[[A], B], items: Sequence[A]) -> Iterable[B]:
-    if jobs == 1:
-        yield from map(work, items)
-        return
+def _mapped(jobs: int, work: Callable[[A], B], items: Sequence[A], what: str) -> Iterable[B]:
+    """Yield the results in order, with a progress bar where somebody can see it."""
+    console = Console(stderr=True)
     with ProcessPoolExecutor(jobs, initializer=_collect_less) as pool:
-        yield from pool.map(work, items)
+        results = pool.map(work, items)
+        yield from track(
+            results, what, len(items), console=console, disable=not console.is_terminal
+        )
 
 
 def _collect_less() -> None:
@@ -133,16 +136,16 @@ def main(
     releases = [_releases(text) for text in pairs]
     count = shares(total, chosen_kinds)
     work = [Job(kind, pair, seed, count[kind], grain) for kind in chosen_kinds for pair in releases]
-    found = versions()
-    missing = [tool for tool in chosen_tools if tool not in found]
+    usable = [tool for tool in chosen_tools if tool not in missing()]
+    absent = [tool for tool in chosen_tools if tool in missing()]
     summary = Summary(
         {
             "seed": seed,
             "releases": [":".join(pair) for pair in releases],
             "grain": grain,
-            "tools": [tool for tool in chosen_tools if tool in found],
-            "not_installed": missing,
-            "versions": {tool: found[tool] for tool in chosen_tools if tool in found},
+            "tools": usable,
+            "not_installed": absent,
+            "versions": {tool: versions()[tool] for tool in usable if tool in versions()},
         }
     )
     remarks = _run(summary, work, jobs, keep)
@@ -157,7 +160,7 @@ def main(
     if not console.is_terminal:
         console.width = _WIDTH
     print_table(summary, console)
-    for tool in missing:
+    for tool in absent:
         console.print(f"{tool} is not installed")
     for remark in remarks:
         console.print(remark, highlight=False, markup=False, soft_wrap=True)
@@ -166,15 +169,15 @@ def main(
 def _run(summary: Summary, work: Sequence[Job], jobs: int, keep: Path | None) -> list[str]:
     """Fill the summary; return what is to be said of single cases."""
     cases: list[Case] = []
-    for generated in _mapped(jobs, generate_job, work):
+    for generated in _mapped(jobs, generate_job, work, "generating"):
         summary.add_generated(generated)
         cases += generated.cases
     judged = partial(judge_case, tools=summary.settings["tools"], keep=keep)
     remarks = []
-    for case, verdicts in zip(cases, _mapped(jobs, judged, cases), strict=True):
+    for case, verdicts in zip(cases, _mapped(jobs, judged, cases, "judging"), strict=True):
         for tool, judgement in verdicts.items():
-            summary.add_judgement(case.kind, tool, judgement)
-        own = verdicts.get("patchkit")
+            summary.add_judgement(case, tool, judgement)
+        own = verdicts.get(OWN)
         if own is not None and own.verdict is Verdict.WRONG:
             remarks.append(f"patchkit wrong: {case.name}: {own.remark}")
         elif own is not None and own.remark.startswith(("crash", "corrupt", "error")):

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from tests.bench_rebase.literals import fields, literals
-from tests.bench_rebase.source import FUNCTIONS, Source, read_source, split_lines
+from tests.bench_rebase.source import FUNCTIONS, Source, split_lines
 
 Range = tuple[int, int]
 Located = ast.expr | ast.stmt | ast.arg | ast.alias | ast.pattern | ast.excepthandler
@@ -89,11 +89,10 @@ class Scope:
             yield from child.within()
 
 
-@lru_cache(maxsize=128)
-def module_scope(text: bytes) -> Scope:
-    """Return the scopes of a module."""
-    reader = _Reader(read_source(text))
-    return reader.scope
+@lru_cache(maxsize=32)
+def module_scope(source: Source) -> Scope:
+    """Return the scopes of a module, with the nodes of the source's own tree."""
+    return _Reader(source).scope
 
 
 def scope_of(module: Scope, node: ast.AST) -> Scope:

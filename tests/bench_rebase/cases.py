@@ -17,8 +17,8 @@ from random import Random
 from patchkit.diff.lines import diff_lines
 from patchkit.names.unresolved import new_unresolved, unresolved
 from patchkit.syntax.tree import NotPythonError
-from tests.bench_rebase.changes import CONTEXT, ModuleChanges, cut_patch, module_changes
-from tests.bench_rebase.draw import pick, seeded, shuffled
+from tests.bench_rebase.changes import CONTEXT, Hunks, ModuleChanges, cut_patch, module_hunks
+from tests.bench_rebase.draw import seeded, shuffled
 from tests.bench_rebase.kinds import KINDS, refactor
 from tests.bench_rebase.refactors.ground import DroppedError, Ground, InapplicableError
 from tests.bench_rebase.source import enclosing, is_python, read_source
@@ -103,20 +103,19 @@ def _draws(rng: Random, old: Files, new: Files, gap: int) -> Iterator[tuple[Modu
     paths = [path for path in sorted(set(old) & set(new)) if path.endswith(".py")]
     paths = [path for path in paths if old[path] != new[path] and len(old[path]) < _MOST_BYTES]
     left: dict[str, list[int]] = {}
-    known: dict[str, ModuleChanges] = {}
+    hunks: dict[str, Hunks] = {}  # the trees of all modules would take gigabytes
     order = shuffled(rng, paths)
     while order:
         for path in order:
-            if path not in known:
-                if not is_python(old[path]) or not is_python(new[path]):
-                    left[path] = []
-                    continue
-                known[path] = module_changes(path, old[path], new[path], gap=gap)
-                count = len(known[path].hunks)
+            if path not in hunks:
+                usable = is_python(old[path]) and is_python(new[path])
+                found = module_hunks(old[path], new[path], gap=gap) if usable else ()
                 # A module with one hunk has no drift.
-                left[path] = shuffled(rng, range(count)) if count > 1 else []
+                left[path] = shuffled(rng, range(len(found))) if len(found) > 1 else []
+                hunks[path] = found
             if left[path]:
-                yield known[path], left[path].pop()
+                sources = read_source(old[path]), read_source(new[path])
+                yield ModuleChanges(path, *sources, hunks[path]), left[path].pop()
         order = [path for path in order if left[path]]
 
 
@@ -197,6 +196,3 @@ def _check_refactored(before: Ground, after: Ground) -> None:
         if diff_lines(read_source(after.target[path]).lines, read_source(after.truth[path]).lines)
     ]
     assert changed, "the patch lost its effect"
-
-
-__all__ = ["Case", "Generated", "generate", "pick"]

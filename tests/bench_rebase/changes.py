@@ -20,6 +20,7 @@ CONTEXT = 3
 MOST_HUNKS = 8  # of a unit; a larger one is most of the module
 
 Lines = Sequence[bytes]
+Hunks = tuple[tuple[Change, ...], ...]
 Fact = tuple[str, int, str]  # name, 1-based line, "bound" or "read"
 
 
@@ -39,7 +40,7 @@ class ModuleChanges:
     path: str
     old: Source
     new: Source
-    hunks: tuple[tuple[Change, ...], ...]
+    hunks: Hunks
 
     def applied(self, chosen: Collection[int]) -> bytes:
         """Return the old text with some of the hunks."""
@@ -123,15 +124,19 @@ class ModuleChanges:
 
 
 def module_changes(path: str, old: bytes, new: bytes, *, gap: int = 2 * CONTEXT) -> ModuleChanges:
-    """Return a module's hunks; changes with at most `gap` lines between them are one hunk."""
-    old_source, new_source = read_source(old), read_source(new)
+    """Return a module's hunks with its two texts."""
+    return ModuleChanges(path, read_source(old), read_source(new), module_hunks(old, new, gap=gap))
+
+
+def module_hunks(old: bytes, new: bytes, *, gap: int = 2 * CONTEXT) -> Hunks:
+    """Return the hunks between two texts; changes with at most `gap` lines between them are one."""
     groups: list[list[Change]] = []
-    for change in diff_lines(old_source.lines, new_source.lines):
+    for change in diff_lines(split_lines(old), split_lines(new)):
         if groups and change.old_start - groups[-1][-1].old_end <= gap:
             groups[-1].append(change)
         else:
             groups.append([change])
-    return ModuleChanges(path, old_source, new_source, tuple(map(tuple, groups)))
+    return tuple(map(tuple, groups))
 
 
 def apply_changes(old: Lines, new: Lines, changes: Iterable[Change]) -> bytes:

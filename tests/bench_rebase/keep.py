@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from patchkit.outcome import HunkOutcome
 from tests.bench_rebase.cases import Case
-from tests.bench_rebase.judge import Answer, Judgement
+from tests.bench_rebase.judge import Answer, Judgement, Verdict
 
 
 def keep_case(
@@ -18,8 +19,10 @@ def keep_case(
     outcomes: Sequence[HunkOutcome],
 ) -> Path:
     """Write a case and its answer below `folder`/VERDICT/NAME; return that folder."""
+    for verdict in Verdict:  # of an earlier run
+        shutil.rmtree(folder / verdict / case.name, ignore_errors=True)
     place = folder / judgement.verdict / case.name
-    place.mkdir(parents=True, exist_ok=True)
+    place.mkdir(parents=True)
     (place / "change.patch").write_bytes(case.patch)
     _write_files(place / "base", {case.path: case.base})
     _write_files(place / "authored", {case.path: case.authored})

@@ -101,7 +101,7 @@ def _expression_end(text: bytes, at: int, end: int) -> int:
             quote = text[at : at + 3] if text[at : at + 3] in (b'"""', b"'''") else char
             at = _closing(text, at + len(quote), quote) + len(quote)
             continue
-        if char in (b"!", b"=", b"<", b">") and text[at + 1 : at + 2] == b"=":
+        if text.startswith(b"!=", at):
             at += 2
             continue
         if not depth and (char in (b"}", b":", b"!") or _is_debug(text, at)):

@@ -15,6 +15,7 @@ from patchkit.outcome import HunkOutcome
 from patchkit.placing.rebase import port
 from tests.bench_rebase.cases import Case
 from tests.bench_rebase.judge import Answer
+from tests.bench_rebase.source import is_python
 
 LIMIT_S = 120
 _ENVIRONMENT = {
@@ -119,8 +120,12 @@ def patchkit_with_outcomes(case: Case) -> tuple[Answer, tuple[HunkOutcome, ...]]
     remark = "; ".join(f"{o.status}: {o.reason}" for o in result.outcomes if not o.landed)
     if not any(o.landed for o in result.outcomes) and files != dict(case.target):
         remark = "corrupt: nothing landed, yet files changed; " + remark
+    elif not all(map(is_python, files.values())):
+        remark = "corrupt: what landed does not parse; " + remark
     return Answer(False, files, remark), result.outcomes
 
+
+OWN = "patchkit"
 
 Tool = Callable[[Case, Path], Answer]
 
@@ -129,7 +134,7 @@ TOOLS: dict[str, Tool] = {
     "git apply --3way": git_apply,
     "git merge-file": git_merge_file,
     "wiggle": wiggle,
-    "patchkit": patchkit,
+    OWN: patchkit,
 }
 _COMMANDS = {
     "GNU patch": "patch",
@@ -150,10 +155,15 @@ def answer(tool: str, case: Case) -> Answer:
 
 @lru_cache(maxsize=1)
 def versions() -> dict[str, str]:
-    """Return the version of each tool that is installed."""
-    found = {"patchkit": "this checkout"}
+    """Return the version of each other tool that is installed."""
+    found = {}
     for tool, command in _COMMANDS.items():
         if shutil.which(command):
             done = subprocess.run([command, "--version"], capture_output=True, check=False)
             found[tool] = (done.stdout or done.stderr).decode().splitlines()[0].strip()
     return {tool: found[tool] for tool in TOOLS if tool in found}
+
+
+def missing() -> tuple[str, ...]:
+    """Return the tools that are not installed."""
+    return tuple(tool for tool in TOOLS if tool != OWN and tool not in versions())

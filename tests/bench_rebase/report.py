@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench_rebase.cases import Generated
+from tests.bench_rebase.cases import Case, Generated
 from tests.bench_rebase.judge import Judgement, Verdict
 
 MOST_DROPPED = 0.30
@@ -45,9 +45,10 @@ class Count:
 
 @dataclass
 class Kind:
-    """All counts of one kind: cases, dropped by reason, and by tool."""
+    """All counts of one kind: cases (units are those of several hunks), dropped, and by tool."""
 
     cases: int = 0
+    units: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     tools: dict[str, Count] = field(default_factory=dict)
 
@@ -64,16 +65,20 @@ class Summary:
 
     settings: Mapping[str, Any]
     kinds: dict[str, Kind] = field(default_factory=dict)
+    pairs: dict[str, dict[str, Count]] = field(default_factory=dict)
 
     def add_generated(self, generated: Generated) -> None:
         """Count the cases of a kind, and those that were dropped."""
         kind = self.kinds.setdefault(generated.kind, Kind())
         kind.cases += len(generated.cases)
+        kind.units += sum(case.hunks > 1 for case in generated.cases)
         kind.dropped.update(generated.dropped)
 
-    def add_judgement(self, kind: str, tool: str, judgement: Judgement) -> None:
+    def add_judgement(self, case: Case, tool: str, judgement: Judgement) -> None:
         """Count a verdict."""
-        self.kinds[kind].tools.setdefault(tool, Count()).add(judgement)
+        self.kinds[case.kind].tools.setdefault(tool, Count()).add(judgement)
+        pair = self.pairs.setdefault(":".join(case.releases), {})
+        pair.setdefault(tool, Count()).add(judgement)
 
     def total(self, tool: str) -> Count:
         """Return a tool's counts over all kinds."""
@@ -94,15 +99,21 @@ def as_json(summary: Summary) -> str:
         "kinds": {
             name: {
                 "cases": kind.cases,
+                "units": kind.units,
                 "dropped": dict(sorted(kind.dropped.items())),
                 "dropped_share": round(kind.dropped_share, 3),
-                "tools": {tool: vars(kind.tools[tool]) for tool in tools if tool in kind.tools},
+                "tools": _by_tool(kind.tools, tools),
             }
             for name, kind in summary.kinds.items()
         },
+        "pairs": {pair: _by_tool(counts, tools) for pair, counts in summary.pairs.items()},
         "total": {"cases": summary.cases, "tools": {t: vars(summary.total(t)) for t in tools}},
     }
     return json.dumps(report, indent=2) + "\n"
+
+
+def _by_tool(counts: Mapping[str, Count], tools: Sequence[str]) -> dict[str, dict[str, int]]:
+    return {tool: vars(counts[tool]) for tool in tools if tool in counts}
 
 
 def print_table(summary: Summary, console: Console) -> None:
@@ -119,6 +130,12 @@ def print_table(summary: Summary, console: Console) -> None:
         dropped = f"{kind.dropped.total()} ({kind.dropped_share:.0%})"
         table.add_row(name, str(kind.cases), dropped, *cells)
     table.add_section()
+    if len(summary.pairs) > 1:
+        for pair, counts in summary.pairs.items():
+            cells = [_cell(counts.get(tool)) for tool in tools]
+            count = max(c.right + c.wrong + c.refused for c in counts.values())
+            table.add_row(pair, str(count), "", *cells)
+        table.add_section()
     dropped = str(sum(kind.dropped.total() for kind in summary.kinds.values()))
     table.add_row("all", str(summary.cases), dropped, *(_cell(summary.total(t)) for t in tools))
     console.print(table)

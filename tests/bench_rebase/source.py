@@ -52,7 +52,7 @@ class Source:
         return self.text[start:end]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def read_source(text: bytes) -> Source:
     """Return a file with its tree; raises UnreadableError."""
     if b"\r" in text or b"\f" in text or b"\0" in text or text.startswith(b"\xef\xbb\xbf"):
@@ -156,8 +156,3 @@ def with_comments(source: Source, node: ast.stmt) -> int:
     while line and source.lines[line - 1].startswith(indent + b"#"):
         line -= 1
     return line
-
-
-def has_word(text: bytes, word: str) -> bool:
-    """Return whether a word occurs anywhere, as a part of another one too."""
-    return word.encode() in text

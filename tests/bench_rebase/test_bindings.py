@@ -18,9 +18,10 @@ from tests.bench_rebase.source import definitions, first_line, read_source
 def marked(text: str, name: str, definition: str | None = None) -> str:
     """Return the text with every use of a scope's name in brackets."""
     data = dedent(text).encode()
-    scope = module_scope(data)
+    source = read_source(data)
+    scope = module_scope(source)
     if definition is not None:
-        scope = scope_of(scope, definitions(read_source(data))[definition, 0])
+        scope = scope_of(scope, definitions(source)[definition, 0])
     for use in sorted(uses_of(scope, name), key=lambda use: use.place or (0, 0), reverse=True):
         assert use.place is not None
         start, end = use.place
@@ -100,7 +101,7 @@ def test_a_class_body_hides_its_names_from_its_methods():
             x = 1
             y = x
             z = [x for _ in "ab"]
-            def m(self, default=x):
+            def m(self, default=x, *, key=x):
                 return x, self.x, A.x
     """
     assert marked(text, "x") == dedent("""
@@ -109,7 +110,7 @@ def test_a_class_body_hides_its_names_from_its_methods():
             x = 1
             y = x
             z = [[x] for _ in "ab"]
-            def m(self, default=x):
+            def m(self, default=x, *, key=x):
                 return [x], self.x, A.x
     """)
     assert marked(text, "x", "A") == dedent("""
@@ -118,7 +119,7 @@ def test_a_class_body_hides_its_names_from_its_methods():
             [x] = 1
             y = [x]
             z = [x for _ in "ab"]
-            def m(self, default=[x]):
+            def m(self, default=[x], *, key=[x]):
                 return x, self.x, A.x
     """)
 
@@ -197,7 +198,7 @@ def test_locals_of_real_modules_are_those_of_the_compiler(module):
     """The compiler's own symbol tables are the oracle."""
     data = Path(module.__file__).read_bytes()
     compared = 0
-    for scope, table in same_functions(module_scope(data), data):
+    for scope, table in same_functions(module_scope(read_source(data)), data):
         compared += 1
         own = scope.bound - scope.globals - scope.nonlocals
         inner = {n for c in scope.children if c.kind == "comprehension" for n in inlined(c)}

@@ -169,6 +169,18 @@ def test_a_hunk_that_leaves_a_name_undefined_is_dropped_and_counted():
     assert found.dropped == {"patch leaves a name undefined": 1}
 
 
+def test_a_unit_that_is_cut_short_leaves_a_name_undefined():
+    """Each function reads what the next one defines: too long a chain for a unit."""
+    spread = b"\n" * 9
+    old = spread.join(b"def f%d():\n    pass\n" % n for n in range(14))
+    new = spread.join(b"def g%d():\n    return g%d\n" % (n, n + 1) for n in range(14))
+    found = generate(
+        "none", RELEASES, {"vllm/a.py": old}, {"vllm/a.py": new + b"g14 = 1\n"}, seed=1, count=20
+    )
+    assert found.dropped == {"patch leaves a name undefined": 5}
+    assert len(found.cases) == 9
+
+
 def test_modules_with_one_hunk_or_without_python_are_no_source():
     old = {"vllm/a.py": b"x = 1\n", "vllm/b.py": b"x = \n", "vllm/c.txt": b"x = 1\n"}
     new = {"vllm/a.py": b"x = 2\n", "vllm/b.py": b"y = \n", "vllm/c.txt": b"x = 2\n"}

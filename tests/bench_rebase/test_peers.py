@@ -7,7 +7,7 @@ import pytest
 from tests.bench_rebase.cases import Case
 from tests.bench_rebase.changes import cut_patch, module_changes
 from tests.bench_rebase.judge import Judgement, Verdict, judge
-from tests.bench_rebase.peers import TOOLS, answer, versions
+from tests.bench_rebase.peers import TOOLS, answer, missing
 from tests.bench_rebase.source import read_source
 
 PATH = "vllm/a.py"
@@ -27,7 +27,7 @@ def edited(text, old=b"def f1(a):\n    b = a\n", new=b"def f1(a):\n    b = a + 1
 
 @pytest.fixture(params=TOOLS)
 def tool(request):
-    if request.param not in versions():
+    if request.param in missing():
         pytest.skip(f"{request.param} is not installed")
     return request.param
 
@@ -53,8 +53,22 @@ def test_every_tool_refuses_where_both_sides_changed_the_same_words(tool):
     assert result.remark
 
 
+def test_git_apply_merges_with_the_base_where_the_context_changed():
+    authored = edited(BASE)
+    target = edited(
+        BASE, b"def f1(a):\n    b = a\n    return b\n", b"def f1(a):\n    b = a\n    return a\n"
+    )
+    truth = edited(target)
+    result = verdict("git apply --3way", case(authored, {PATH: target}, {PATH: truth}))
+    assert result.verdict is Verdict.REFUSED  # the changed lines touch
+    far = edited(BASE, b"\n\n\ndef f1(a):", b"\n\n# f1\ndef f1(a):")
+    truth = edited(far)
+    result = verdict("git apply --3way", case(authored, {PATH: far}, {PATH: truth}))
+    assert (result.verdict, result.exact) == (Verdict.RIGHT, True)
+
+
 def test_a_landing_in_a_decoy_is_wrong():
-    if "GNU patch" not in versions():
+    if "GNU patch" in missing():
         pytest.skip("GNU patch is not installed")
     decoy = BASE.replace(b"def f", b"def old_f")
     authored = edited(BASE, b"    return b\n\n\ndef f2", b"    return 2\n\n\ndef f2")

@@ -3,6 +3,7 @@
 import json
 import re
 from io import StringIO
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -19,13 +20,17 @@ SETTINGS = {"seed": 7, "releases": ["1:2"], "grain": "hunk", "tools": ["GNU patc
 @pytest.fixture
 def summary():
     result = Summary(SETTINGS)
-    result.add_generated(Generated("none", ("1", "2"), (None,) * 3, {}, {"x": 9}))
-    result.add_generated(Generated("wrap", ("1", "2"), (None,), {"two orders": 1}, {}))
+    none, wrap = (
+        SimpleNamespace(kind="none", releases=("1", "2"), hunks=1),
+        SimpleNamespace(kind="wrap", releases=("2", "3"), hunks=2),
+    )
+    result.add_generated(Generated("none", ("1", "2"), (none,) * 3, {}, {"x": 9}))
+    result.add_generated(Generated("wrap", ("2", "3"), (wrap,), {"two orders": 1}, {}))
     for verdict, exact in ((Verdict.RIGHT, True), (Verdict.RIGHT, False), (Verdict.WRONG, False)):
-        result.add_judgement("none", "GNU patch", Judgement(verdict, exact))
-        result.add_judgement("none", "patchkit", Judgement(Verdict.RIGHT, True))
-    result.add_judgement("wrap", "GNU patch", Judgement(Verdict.REFUSED))
-    result.add_judgement("wrap", "patchkit", Judgement(Verdict.RIGHT, False))
+        result.add_judgement(none, "GNU patch", Judgement(verdict, exact))
+        result.add_judgement(none, "patchkit", Judgement(Verdict.RIGHT, True))
+    result.add_judgement(wrap, "GNU patch", Judgement(Verdict.REFUSED))
+    result.add_judgement(wrap, "patchkit", Judgement(Verdict.RIGHT, False))
     return result
 
 
@@ -36,6 +41,7 @@ def test_the_summary_as_json(summary):
         "kinds": {
             "none": {
                 "cases": 3,
+                "units": 0,
                 "dropped": {},
                 "dropped_share": 0.0,
                 "tools": {
@@ -45,12 +51,23 @@ def test_the_summary_as_json(summary):
             },
             "wrap": {
                 "cases": 1,
+                "units": 1,
                 "dropped": {"two orders": 1},
                 "dropped_share": 0.5,
                 "tools": {
                     "GNU patch": {"right": 0, "wrong": 0, "refused": 1, "exact": 0},
                     "patchkit": {"right": 1, "wrong": 0, "refused": 0, "exact": 0},
                 },
+            },
+        },
+        "pairs": {
+            "1:2": {
+                "GNU patch": {"right": 2, "wrong": 1, "refused": 0, "exact": 1},
+                "patchkit": {"right": 3, "wrong": 0, "refused": 0, "exact": 3},
+            },
+            "2:3": {
+                "GNU patch": {"right": 0, "wrong": 0, "refused": 1, "exact": 0},
+                "patchkit": {"right": 1, "wrong": 0, "refused": 0, "exact": 0},
             },
         },
         "total": {
@@ -71,6 +88,7 @@ def test_the_table_says_what_was_dropped(summary):
     assert ["kind", "cases", "dropped", "GNU patch", "patchkit"] in lines
     assert ["none", "3", "0 (0%)", "2 / 1 / 0 (1)", "3 / 0 / 0 (3)"] in lines
     assert ["wrap", "1", "1 (50%)", "0 / 0 / 1 (0)", "1 / 0 / 0 (0)"] in lines
+    assert ["1:2", "3", "2 / 1 / 0 (1)", "3 / 0 / 0 (3)"] in lines
     assert ["all", "4", "1", "2 / 1 / 1 (1)", "4 / 0 / 0 (3)"] in lines
     assert ["dropped of wrap: 1 two orders"] in lines
     assert ["wrap: more than 30% of the cases were dropped"] in lines

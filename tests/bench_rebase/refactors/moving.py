@@ -123,7 +123,7 @@ def _header(target: Source, truth: Source, path: str, wanted: list[str]) -> byte
             future.append(source.segment(statement))
         elif isinstance(statement, (ast.Import, ast.ImportFrom)):
             imports.update(_imported(statement, wanted))
-    bound = module_scope(target.text).bound
+    bound = module_scope(target).bound
     others = [name for name in wanted if name in bound and name not in imports]
     lines = [imports[name] for name in wanted if name in imports]
     if others:

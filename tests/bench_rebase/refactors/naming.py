@@ -65,7 +65,7 @@ def renamed_chain(chain: tuple[Key, ...], key: Key, new: str) -> tuple[Key, ...]
 def renamed_definition(source: Source, key: Key, new: str) -> bytes:
     """Return the text with a definition renamed wherever Python's scopes say that it is meant."""
     node = definitions(source)[key]
-    module = module_scope(source.text)
+    module = module_scope(source)
     parent = scope_of(module, node).parent
     assert parent is not None
     owner = parent.owner(node.name)
@@ -202,7 +202,7 @@ def rename_local(ground: Ground, rng: Random) -> Ground:
 
 def _function_scope(source: Source, key: Key) -> Scope:
     node: Definition = definitions(source)[key]
-    return scope_of(module_scope(source.text), node)
+    return scope_of(module_scope(source), node)
 
 
 def _locals(source: Source, key: Key) -> list[str]:

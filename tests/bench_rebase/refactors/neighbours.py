@@ -14,10 +14,10 @@ from random import Random
 
 from tests.bench_rebase.draw import pick
 from tests.bench_rebase.refactors.ground import DroppedError, Ground, InapplicableError
-from tests.bench_rebase.source import Source, blocks, first_line, with_comments
+from tests.bench_rebase.source import DEFINITIONS, Source, blocks, first_line, with_comments
 
 _FORMS = ("{} = None", "{}: list = []", "{} = dict()")
-_ALIKE = 0.5  # share of common words from which two statements count as the same one, edited
+_ALIKE = 0.4  # share of common words from which a statement may be another one, edited
 _WORD = re.compile(rb"\w+|[^\w\s]")
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
@@ -175,13 +175,19 @@ def _refuse_two_orders(target: Side, truth: Side, edge: int) -> None:
 
     The new statement could then stand on either side of the added ones.
     """
-    old = target.source.segment(target.overlapping[edge])
-    news = [truth.source.segment(statement) for statement in truth.overlapping]
-    if not news or likeness(old, news[edge]) >= _ALIKE:
-        return
-    del news[edge]
-    if any(likeness(old, new) >= _ALIKE for new in news):
+    if not truth.overlapping:
+        return  # deleted
+    old = target.overlapping[edge]
+    scores = [_same(target.source, old, truth.source, new) for new in truth.overlapping]
+    if scores[edge] < max(scores) >= _ALIKE:
         raise DroppedError("two orders")
+
+
+def _same(source: Source, old: ast.stmt, other: Source, new: ast.stmt) -> float:
+    """Return how far a statement looks like the edited form of another one."""
+    if isinstance(old, DEFINITIONS) and isinstance(new, DEFINITIONS):
+        return float(old.name == new.name)
+    return likeness(source.segment(old), other.segment(new))
 
 
 def likeness(one: bytes, other: bytes) -> float:

@@ -44,7 +44,7 @@ def _imported(source: Source) -> set[str]:
         for alias in statement.names
         if alias.asname is None
     }
-    return plain & module_scope(source.text).bound
+    return plain & module_scope(source).bound
 
 
 def wrapped(source: Source, node: Function, manager: bytes) -> bytes:
