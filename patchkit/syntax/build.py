@@ -178,6 +178,8 @@ def shape(tree: ast.AST, masked: Collection[str] = ()) -> str:
         if isinstance(value, ast.AST):
             parts.append(shape(value, masked))
         elif isinstance(value, list):
+            if isinstance(tree, ast.JoinedStr):  # Python 3.12 ends some with an empty string
+                value = [v for v in value if not isinstance(v, ast.Constant) or v.value != ""]
             shapes = [shape(v, masked) if isinstance(v, ast.AST) else repr(v) for v in value]
             parts.append(f"[{','.join(shapes)}]")
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from tests.bench_rebase.draw import pick
@@ -26,15 +26,10 @@ Region = tuple[int, int]
 
 @dataclass(frozen=True)
 class Side:
-    """Target or truth: the region of the edit, and the statements of its block that overlap it.
-
-    `block` is the innermost statement list that holds the whole region; None where the region is
-    empty.
-    """
+    """Target or truth: the region of the edit, and the statements of its block that overlap it."""
 
     source: Source
     region: Region
-    block: list[ast.stmt] | None
     overlapping: list[ast.stmt]
 
 
@@ -50,6 +45,7 @@ def surround(ground: Ground, rng: Random) -> Ground:
     if not columns:
         raise InapplicableError("the edit changes no statement")
     column = min(columns)
+    target, truth = _lifted(target, column), _lifted(truth, column)
     before, after = _before(target, truth, column), _after(target, truth, column)
     if before is None and after is None:
         raise InapplicableError("no place for a statement beside the edit")
@@ -72,13 +68,25 @@ def _side(source: Source, start: int, end: int) -> Side:
         start += 1
     while start < end and _is_remark(lines[end - 1]):
         end -= 1
-    found: list[ast.stmt] | None = None
     overlapping: list[ast.stmt] = []
     for block in _blocks(source) if start < end else ():
         inside = [s for s in block if first_line(s) < end and start < (s.end_lineno or 0)]
         if inside and first_line(inside[0]) <= start and end <= (inside[-1].end_lineno or 0):
-            found, overlapping = block, inside  # inner blocks come after outer ones
-    return Side(source, (start, end), found, overlapping)
+            overlapping = inside  # inner blocks come after outer ones
+    return Side(source, (start, end), overlapping)
+
+
+def _lifted(side: Side, column: int) -> Side:
+    """Return a side with the statements of an outer block, as the other side has it."""
+    start, end = side.region
+    return replace(
+        side,
+        overlapping=[
+            statement
+            for statement in _at_column(side.source, column)
+            if first_line(statement) < end and start < (statement.end_lineno or 0)
+        ],
+    )
 
 
 def _is_remark(line: bytes) -> bool:
