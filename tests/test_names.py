@@ -328,6 +328,7 @@ def test_an_annotation_without_a_value_makes_a_local_that_is_not_bound():
 
 def test_augmented_assignment_alone_binds_nothing():
     assert names("def f():\n    n += 1\n") == ["f: n 2"]
+    assert names("n = 0\ndef f():\n    n += 1\n") == ["f: n 3"]
     assert names("n = 0\ndef f():\n    global n\n    n += 1\n") == []
 
 
@@ -359,6 +360,58 @@ def test_chains_as_long_as_they_are_deep():
 def test_what_this_python_cannot_parse_is_said():
     with pytest.raises(NotPythonError):
         unresolved(b"def f(:\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "f(x, k=1, *MISSING)", "f(x, k=MISSING)", "f(**MISSING)", "MISSING(x)", "x[MISSING]",
+        "MISSING[x]", "MISSING.y", "x[1:MISSING]", "x[MISSING] = 1", "MISSING.y = 1",
+        "del x[MISSING]", "x += MISSING", "x[MISSING] += 1", "x.y += MISSING", "y: int = MISSING",
+        "x.y: MISSING = 1", "{MISSING: 1}", "{1: MISSING}", "{**MISSING}", "{MISSING}", "-MISSING",
+        "1 if MISSING else 2", "MISSING if 1 else 2", "1 if 2 else MISSING", "MISSING or 1",
+        "1 or 2 or MISSING", "1 + MISSING", "MISSING + 1", "1 < 2 < MISSING", "f'{MISSING}'",
+        "f'{x:{MISSING}}'", "[1 for y in MISSING]", "[1 for y in x if MISSING]",
+        "[MISSING for y in x]", "[1 for y in x for z in MISSING]",
+        "[1 for y in x for z in y if MISSING]", "{MISSING: 1 for y in x}",
+        "{1: MISSING for y in x}",
+        "(MISSING for y in x)", "lambda y=MISSING: y", "lambda *, y=MISSING: y", "lambda: MISSING",
+        "(y := MISSING)", "assert MISSING", "assert x, MISSING", "raise MISSING",
+        "raise x from MISSING", "return MISSING", "yield MISSING", "yield from MISSING",
+        "for y in MISSING: ...", "for x[MISSING] in x: ...", "for y in x: MISSING",
+        "for y in x: ...\n    else: MISSING", "while MISSING: ...", "while x: MISSING",
+        "while x: ...\n    else: MISSING", "if MISSING: ...", "if x: MISSING",
+        "if x: ...\n    elif MISSING: ...", "if x: ...\n    else: MISSING",
+        "with MISSING: ...", "with x as x[MISSING]: ...", "with x: MISSING",
+        "try: MISSING\n    finally: ...", "try: ...\n    finally: MISSING",
+        "try: ...\n    except MISSING: ...", "try: ...\n    except x: MISSING",
+        "try: ...\n    except x: ...\n    else: MISSING",
+        "try: ...\n    except* MISSING: ...", "match MISSING:\n        case 1: ...",
+        "match x:\n        case MISSING.y: ...", "match x:\n        case MISSING(): ...",
+        "match x:\n        case 1 if MISSING: ...", "match x:\n        case 1: MISSING",
+        "match x:\n        case {MISSING.y: 1}: ...", "def g(y=MISSING): ...",
+        "def g(*, y=MISSING): ...", "def g(y: MISSING): ...", "def g(*y: MISSING): ...",
+        "def g(**y: MISSING): ...", "def g() -> MISSING: ...", "@MISSING\n    def g(): ...",
+        "@MISSING\n    class C: ...", "class C(MISSING): ...", "class C(k=MISSING): ...",
+        "class C: MISSING", "async def g(): await MISSING", "async def g(): MISSING",
+    ],
+)  # fmt: skip
+def test_a_name_is_read_wherever_python_evaluates_it(line):
+    assert [u.name for u in unresolved(f"def f(x):\n    {line}\n".encode())] == ["MISSING"]
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "'MISSING'", "'MISSING' | None", "list['MISSING']", "dict[str, 'list[MISSING]']",
+        "Callable[['MISSING'], None]", "Annotated[int, MISSING]", "typing.Annotated['MISSING', 1]",
+        "Literal[MISSING]", "' MISSING '",
+    ],
+)  # fmt: skip
+def test_a_name_is_read_wherever_an_annotation_holds_it(annotation):
+    text = f"import typing\nfrom typing import *\ndef f(x: {annotation}): ...\n"
+    closed = text.replace("import *", "import Annotated, Callable, Literal")
+    assert [u.name for u in unresolved(closed.encode())] == ["MISSING"]
 
 
 # What the text does not show
@@ -446,11 +499,17 @@ def test_an_order_that_may_work_is_not_reported(body):
         "try:\n        pass\n    except A:\n        x = 1\n    except B:\n        print(x)",
         "match n:\n        case 1:\n            x = 1\n        case 2:\n            print(x)",
         "(x := x + 1)",
+        "print(x)\n    x = 2\n    x += 1",
     ],
 )
 def test_an_order_that_cannot_work_is_reported(body):
     text = f"class A: ...\nclass B: ...\ndef f(n):\n    {body}\n"
     assert kinds(text) == [("x", "read before assignment")]
+
+
+def test_a_function_inside_a_loop_has_an_order_of_its_own():
+    text = "for i in a:\n    def f():\n        print(x)\n        x = 1\n"
+    assert kinds(f"a = 1\n{text}") == [("x", "read before assignment")]
 
 
 def test_the_module_runs_from_top_to_bottom():

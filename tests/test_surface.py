@@ -114,6 +114,31 @@ def test_the_module_an_expression_starts_from_is_known():
     origins = {(r.kind, r.name): r.origin for r in reads(b"", after.encode())}
     assert origins["attribute", "pad"] == "torch.nn"
     assert origins["keyword", "mode"] == "torch.nn"
+    after = "import torch\nx = torch.f().one, torch.a[0].two, (lambda: 1).three\n"
+    origins = {r.name: r.origin for r in reads(b"", after.encode()) if r.kind == "attribute"}
+    assert origins == {"f": "torch", "one": "", "a": "torch", "two": "", "three": ""}
+
+
+def test_a_name_belongs_to_the_scope_that_binds_it():
+    after = """
+        a = b = c = 1
+        class C:
+            a = 2
+            d = a
+            def f(self):
+                return a
+        def f():
+            b = c = 2
+            def g():
+                global b
+                return b, c
+    """
+    assert read("a = b = c = 1\n", after) == ["name a 7", "name b 12"]
+
+
+def test_calls_that_name_nothing():
+    assert read("", "def f(x, a):\n    x('one', 'two')\n    getattr(a)\n    x(**a)\n") == []
+    assert read("", "def f(x, a):\n    getattr(a, x)\n    getattr(a, 1)\n") == []
 
 
 # Drift

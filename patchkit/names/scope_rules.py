@@ -191,7 +191,6 @@ def _import_from(walk: Walker, node: Any) -> None:
     for alias in node.names:
         if alias.name == "*":
             walk.scope.open = True
-            walk.scope.stars.append("." * node.level + (node.module or ""))
         else:
             walk.bind(alias.asname or alias.name, "import", alias)
 

@@ -66,7 +66,6 @@ class Scope:
     globals: set[str] = field(default_factory=set)
     nonlocals: set[str] = field(default_factory=set)
     children: list[Scope] = field(default_factory=list)
-    stars: list[str] = field(default_factory=list)
     uncertain: set[str] = field(default_factory=set)  # bound by more than plain bindings
     open: bool = False  # holds names that the text does not show (star import, globals()[...] = )
 

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from patchkit.syntax.build import TEXT
 from patchkit.syntax.match import Pairs, match_ordered
 from patchkit.syntax.tree import Module, Node
 
@@ -232,8 +233,9 @@ class _Lifter:
         signs_old: tuple[bytes, ...] = ()
         signs_new: tuple[bytes, ...] = ()
         if not removed and not inserted:
-            signs_old = _signs(self.old, start, end)
-            signs_new = _signs(self.new, new_start, new_end)
+            signs = _text_signs if old.label == TEXT else _signs
+            signs_old = signs(self.old, start, end)
+            signs_new = signs(self.new, new_start, new_end)
             if signs_old == signs_new:
                 signs_old = signs_new = ()
         gone, came = _difference(comments_old, comments_new)
@@ -277,6 +279,11 @@ def _signs(module: Module, start: int, end: int) -> tuple[bytes, ...]:
     for a, b in module.comments_between(start, end):
         text[a - start : b - start] = b" " * (min(b, end) - a)
     return tuple(_SIGN.findall(bytes(text)))
+
+
+def _text_signs(module: Module, start: int, end: int) -> tuple[bytes, ...]:
+    """What stands between the lines of a text, as it is: there spaces are content."""
+    return (module.source[start:end],)
 
 
 _KINDS = {

@@ -79,14 +79,12 @@ def _side(source: Source, start: int, end: int) -> Side:
 def _lifted(side: Side, column: int) -> Side:
     """Return a side with the statements of an outer block, as the other side has it."""
     start, end = side.region
-    return replace(
-        side,
-        overlapping=[
-            statement
-            for statement in _at_column(side.source, column)
-            if first_line(statement) < end and start < (statement.end_lineno or 0)
-        ],
-    )
+    inside = [
+        statement
+        for statement in _at_column(side.source, column)
+        if first_line(statement) < end and start < (statement.end_lineno or 0)
+    ]
+    return replace(side, overlapping=sorted(inside, key=first_line))
 
 
 def _is_remark(line: bytes) -> bool:
