@@ -93,6 +93,13 @@ def gpu(session: nox.Session) -> None:
     session.run("pytest", "-m", "gpu", *session.posargs, success_codes=[0, 5])
 
 
+@nox.session(name="bench-rebase")
+def bench_rebase(session: nox.Session) -> None:
+    """Judge placing on real upstream changes: nox -s bench-rebase -- --releases 0.23.0:0.24.0"""
+    install(session, "test", "lint")
+    session.run("python", "-m", "tests.bench_rebase", *session.posargs)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check the rules of pyproject.toml."""

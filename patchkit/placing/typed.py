@@ -23,17 +23,49 @@ _SPACE = re.compile(rb"\s+")
 def place_edits(edits: Sequence[Edit], alignment: Alignment) -> tuple[Piece, ...] | None:
     """Return the pieces that make some edits on the target, None where one has no place.
 
-    Layout is the target's own: edits of nothing but layout are left out.
+    Layout is the target's own, so that edits of nothing but layout are left out, except in a
+    statement whose layout is the base's in every place that the patch changes.
     """
-    pieces = []
+    pieces: list[Piece] = []
+    laid_out: dict[Node, list[Edit]] = {}
     for edit in edits:
         if edit.is_layout:
+            laid_out.setdefault(_home(edit), []).append(edit)
+    as_base = {
+        home: [_same_bytes(e, alignment) for e in edits if _home(e) is home] for home in laid_out
+    }
+    for edit in edits:
+        whole = as_base.get(_home(edit), [])
+        kept = [piece for piece in whole if piece is not None]
+        if whole and len(kept) == len(whole):
+            pieces += kept
+            as_base[_home(edit)] = []
+        elif edit.is_layout or (_home(edit) in laid_out and not whole):
             continue
-        piece = _same_gap(edit, alignment) or _by_elements(edit, alignment)
-        if piece is None:
-            return None
-        pieces.append(piece)
+        else:
+            # Where the layout differs a gap may hold one bracket of a pair: elements are safe.
+            ways = (_by_elements, _same_gap) if whole else (_same_gap, _by_elements)
+            piece = ways[0](edit, alignment) or ways[1](edit, alignment)
+            if piece is None:
+                return None
+            pieces.append(piece)
     return tuple(pieces) or None
+
+
+def _home(edit: Edit) -> Node:
+    """The statement that an edit changes inside, or the owner of the list that it changes."""
+    container = edit.container
+    if edit.slot in STATEMENT_LISTS:
+        return container
+    return next((n for n in (container, *container.ancestors()) if n.is_statement), container)
+
+
+def _same_bytes(edit: Edit, alignment: Alignment) -> Piece | None:
+    """Replace a gap of the target that is the base's to the byte."""
+    span = _gap_span(edit, alignment)
+    if span is None or alignment.new.source[span[0] : span[1]] != edit.old_text:
+        return None
+    return (*span, edit.new_text)
 
 
 # The gap as it was ------------------------------------------------------------------------------
