@@ -347,6 +347,12 @@ def test_type_parameters_are_a_scope_of_their_own():
     ]  # fmt: skip
 
 
+@needs_312
+def test_bounds_and_aliases_are_worked_out_later():
+    assert kinds("type A = B\ndef f[T: B](): ...\nclass B: ...\n") == []
+    assert kinds("def f[T](x: B): ...\nclass B: ...\n") == [("B", "read before assignment")]
+
+
 def test_chains_as_long_as_they_are_deep():
     chain = "if a == 0:\n    x = 0\n" + "".join(
         f"elif a == {n}:\n    x = {n}\n" for n in range(900)
@@ -434,6 +440,13 @@ def test_names_of_an_open_module_are_not_checked(line):
     text = f"{line}\ndef f():\n    return a\n".encode()
     assert unresolved(text) == ()
     assert is_open(text)
+
+
+@pytest.mark.parametrize(
+    "line", ["exec('a = 1', {})", "def g():\n    exec('a = 1')", "x.update(a=1)", "x.exec('a')"]
+)
+def test_a_module_that_keeps_its_names_to_the_text_is_not_open(line):
+    assert not is_open(f"{line}\n".encode())
 
 
 def test_an_open_module_still_has_checked_locals():

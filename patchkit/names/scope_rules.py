@@ -327,7 +327,7 @@ def _fills_globals(walk: Walker, node: ast.Call) -> bool:
     called = _last(node.func)
     if called in ("update", "setdefault") and isinstance(node.func, ast.Attribute):
         return _is_globals(node.func.value)
-    if called == "exec":
+    if called == "exec" and isinstance(node.func, ast.Name):
         at_top = walk.scope is walk.module and len(node.args) < 2
         return at_top or any(_is_globals(a) for a in node.args[1:])
     return called == "_convert_"  # an enum made of a module's constants, put into it
