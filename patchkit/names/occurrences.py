@@ -108,7 +108,7 @@ def _visit(node: ast.AST, name: str, found: list[ast.Name | ast.arg]) -> None:
             _visit(part, name, found)
         if name in bound_names(node):
             if isinstance(node, ast.ClassDef):
-                raise UnsureError(f"`{name}` is bound in a class as well")
+                _visit_methods(node, name, found)
             return
         for part in _body(node):
             _visit(part, name, found)
@@ -128,6 +128,26 @@ def _visit(node: ast.AST, name: str, found: list[ast.Name | ast.arg]) -> None:
         return
     for child in ast.iter_child_nodes(node):
         _visit(child, name, found)
+
+
+def _visit_methods(cls: ast.ClassDef, name: str, found: list[ast.Name | ast.arg]) -> None:
+    """The uses in the methods of a class that binds the name itself: they do not see its own."""
+    for part in cls.body:
+        outside: list[ast.AST] = [part]
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            outside = _outside(part)
+            if name not in bound_names(part):
+                for inner in part.body:
+                    _visit(inner, name, found)
+        reads = (n for p in outside for n in ast.walk(p) if isinstance(n, ast.Name))
+        if any(n.id == name and isinstance(n.ctx, ast.Load) for n in reads):
+            raise UnsureError(f"`{name}` in the body of a class that binds it as well")
+
+
+def definitions_in(scope: ast.AST, name: str) -> list[ast.AST]:
+    """Return the functions and classes of a name that are defined directly in a scope."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return [n for n in _own_nodes(scope) if isinstance(n, kinds) and n.name == name]
 
 
 def _refuse(node: ast.AST, name: str) -> None:

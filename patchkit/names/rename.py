@@ -18,6 +18,7 @@ from patchkit.names.occurrences import (
     UnsureError,
     attribute_uses,
     bound_names,
+    definitions_in,
     spans_of,
     uses,
 )
@@ -109,14 +110,13 @@ def _definition_spans(module: Module, node: Node, old: str, new: str) -> list[tu
     assert isinstance(tree, ast.AST)
     head = _name_span(module, node, old)
     around = outline_of(module).enclosing(node.parent) if node.parent else None
-    if around is None:
-        if new in _names_in(module.tree) or new in bound_names(module.tree):
-            raise UnsureError(f"`{new}` is in use in the module as well")
-        found = _module_uses(module.tree, tree, old)
-        return sorted({head, *spans_of(module, module.tree, found, old)})
-    cls = around.tree
+    cls = around.tree if around is not None else None
     if not isinstance(cls, ast.ClassDef):
-        raise UnsureError("a function inside a function")
+        scope = cls if isinstance(cls, ast.AST) else module.tree
+        if new in _names_in(scope) or new in bound_names(scope):
+            raise UnsureError(f"`{new}` is in use in the scope as well")
+        found = _scope_uses(scope, tree, old)
+        return sorted({head, *spans_of(module, scope, found, old)})
     if attribute_uses(cls, new) or new in bound_names(cls):
         raise UnsureError(f"`{new}` is in use in the class as well")
     spans = [head]
@@ -130,21 +130,14 @@ def _definition_spans(module: Module, node: Node, old: str, new: str) -> list[tu
     return sorted(set(spans))
 
 
-def _module_uses(module: ast.Module, definition: ast.AST, name: str) -> list[ast.Name | ast.arg]:
-    """The uses of a module's function or class; its own `def` is the one binding."""
-    others = [
-        n
-        for n in ast.walk(module)
-        if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        and n is not definition
-        and n.name == name
-    ]
-    if others:
+def _scope_uses(scope: ast.AST, definition: ast.AST, name: str) -> list[ast.Name | ast.arg]:
+    """The uses of a function or class in its module or function; its `def` is the one binding."""
+    if definitions_in(scope, name) != [definition]:
         raise UnsureError(f"`{name}` is defined more than once")
     hidden = getattr(definition, "name", "")
     try:
         definition.name = "\0"  # type: ignore[attr-defined]
-        return uses(module, name)
+        return uses(scope, name)
     finally:
         definition.name = hidden  # type: ignore[attr-defined]
 

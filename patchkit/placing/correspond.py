@@ -153,7 +153,12 @@ class Correspondence:
         if scores[0][0] < (SIMILAR_CALLED if spoken_for else SIMILAR_RENAMED):
             return []
         if len(scores) > 1 and scores[0][0] - scores[1][0] < LEAD:
-            return []
+            # A copy says the same; where only one of them took over the callers, it is that one.
+            close = [s for s in scores if scores[0][0] - s[0] < LEAD]
+            heirs = [s for s in close if _called_alike(before, outline, old, name_of(s[2]))]
+            if len(heirs) != 1:
+                return []
+            scores = heirs
         share, other, node = scores[0]
         text = f"`{name}` is called `{other}` in the target, {_share(share)}"
         return [Correspondent(path, other, node, Method.RENAMED, Evidence("renamed", text))]

@@ -158,6 +158,10 @@ def _neighbours(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted 
     """Whether an insertion stands directly between the images of its authored neighbours."""
     if edit.slot and _single(edit):
         return None
+    if edit.inserted and is_docstring(edit.inserted[0]):
+        first = counterpart.inserted and is_docstring(counterpart.inserted[0])
+        place = _where(counterpart)
+        return None if first else Refuted("same-place", f"a docstring is none in {place}")
     before = _same_neighbour(edit, counterpart, alignment, -1)
     after = _same_neighbour(edit, counterpart, alignment, 1)
     if before and after:

@@ -287,6 +287,10 @@ def _inserted(edit: Edit, alignment: Alignment) -> Piece | None:
     """Lines after the image of the authored predecessor, or before that of the successor."""
     before = alignment.image(edit.prev) if edit.prev else None
     after = alignment.image(edit.next) if edit.next else None
+    home = alignment.image(edit.container)
+    if is_docstring(edit.inserted[0]) and home is not None:
+        body = home.slot_named("body")  # whatever was put around the body, it comes first
+        before, after = None, body.nodes[0] if body else None
     if before and after and before.parent is not after.parent:
         if not (edit.prev and is_docstring(edit.prev)):
             return None  # a block was put around one of them: inside or outside?
