@@ -20,7 +20,7 @@ from patchkit.placing.proof import Proven, Refuted, prove
 from patchkit.placing.propose import Piece, Proposal, Region, by_text
 from patchkit.placing.typed import place_edits
 from patchkit.placing.views import View, Views
-from patchkit.syntax.align import Alignment
+from patchkit.syntax.align import STATEMENT_LISTS, Alignment
 from patchkit.syntax.edit import Change, Edit, InexactError, splice
 from patchkit.syntax.outline import MODULE, name_of, outline_of
 from patchkit.syntax.tree import Module, Node
@@ -44,6 +44,7 @@ class Verdict:
     reason: str | None = None
     candidates: tuple[str, ...] = ()
     blocked_by: tuple[str, ...] = ()
+    adds_statements: bool = True
 
 
 @dataclass(frozen=True)
@@ -297,7 +298,7 @@ class PythonPlacer:
         )  # fmt: skip
         return Verdict(
             Status.PLACED, name, view.path, landed, member.proposal.method,
-            tuple(dict.fromkeys(facts)),
+            tuple(dict.fromkeys(facts)), adds_statements=any(map(_adds_statement, group.edits)),
         )  # fmt: skip
 
     def _two_places(self, group: Group, one: Placed, other: Placed) -> Verdict:
@@ -349,6 +350,11 @@ def _prove(entries: Sequence[tuple[Group, View, Proposal]]) -> Proven | Refuted:
         except UnsureError as error:
             return Refuted("rename", f"upstream's rename cannot be made on the result: {error}")
     return outcome
+
+
+def _adds_statement(edit: Edit) -> bool:
+    """Whether an edit leaves more statements than it found."""
+    return edit.slot in STATEMENT_LISTS and len(edit.inserted) > len(edit.removed)
 
 
 def _line(edit: Edit) -> int:

@@ -86,7 +86,7 @@ def _same_gap(edit: Edit, alignment: Alignment) -> Piece | None:
     source = edit.new_container.module
     shift = _indentation(target, start) - _indentation(source, edit.new_start)
     if edit.slot in STATEMENT_LISTS:
-        shift = _list_column(edit, alignment) - _column_of(edit)
+        shift = _shift(edit, alignment)
     return (start, end, reindent(source, edit.new_start, edit.new_end, shift))
 
 
@@ -315,14 +315,19 @@ def _inserted(edit: Edit, alignment: Alignment) -> Piece | None:
     return (before.end, before.end, pad + text)
 
 
-def _list_column(edit: Edit, alignment: Alignment) -> int:
-    """The indentation of the target's statement list that an edit goes to."""
-    for node in (edit.left, edit.right):
-        image = alignment.image(node[0]) if node and node[0].is_statement else None
+def _shift(edit: Edit, alignment: Alignment) -> int:
+    """How much deeper than the authored one the target's statement list is indented, in bytes.
+
+    A neighbour says it, or what is removed; a list that has neither goes with its block.
+    """
+    pairs = [pair for pair in (edit.left, edit.right) if pair and pair[0].is_statement]
+    pairs += [(node, node) for node in edit.removed]
+    pairs.append((edit.container, edit.new_container))
+    for old, new in pairs:
+        image = alignment.image(old)
         if image is not None:
-            return image.module.column(image.start)
-    image = alignment.image(edit.removed[0]) if edit.removed else None
-    return image.module.column(image.start) if image is not None else _column_of(edit)
+            return image.module.column(image.start) - new.module.column(new.start)
+    return 0
 
 
 def _column_of(edit: Edit) -> int:

@@ -139,15 +139,15 @@ class _Lifter:
         self.changes = sorted(changes, key=lambda c: (c.start, c.end))
         self.edits: list[Edit] = []
 
-    def unchanged_start(self, node: Node) -> int | None:
-        """Where a node that lies outside every change starts in the new module, else None."""
+    def unchanged_start(self, start: int, end: int) -> int | None:
+        """Where a stretch that lies outside every change starts in the new module, else None."""
         shift = 0
         for change in self.changes:
-            if change.end <= node.start:
+            if change.end <= start:
                 shift = change.new_end - change.end
-            elif change.start < node.end:
+            elif change.start < end:
                 return None
-        return node.start + shift
+        return start + shift
 
     def compare(self, old: Node, new: Node) -> None:
         """Record the edits between two nodes that are the same thing in both modules."""
@@ -201,13 +201,17 @@ class _Lifter:
     def known(self, olds: Sequence[Node], news: Sequence[Node]) -> Pairs:
         """The pairs that the unchanged bytes force."""
         places = {(n.start, n.end - n.start, n.kind): j for j, n in enumerate(news)}
+        heads = {(n.start, n.kind): j for j, n in enumerate(news)}
         pairs: Pairs = []
         for i, node in enumerate(olds):
-            start = self.unchanged_start(node)
-            if start is not None:
-                j = places.get((start, node.end - node.start, node.kind))
-                if j is not None:
-                    pairs.append((i, j))
+            start = self.unchanged_start(node.start, node.end)
+            j = None if start is None else places.get((start, node.end - node.start, node.kind))
+            if start is None and (end := head_end(node)) is not None:
+                # A block whose header is untouched is the same block, whatever became of its body.
+                start = self.unchanged_start(node.start, end)
+                j = None if start is None else heads.get((start, node.kind))
+            if j is not None:
+                pairs.append((i, j))
         return pairs
 
     def gap(
@@ -249,6 +253,20 @@ class _Lifter:
                 gone, came, signs_old, signs_new, left, right,
             )
         )  # fmt: skip
+
+
+def head_end(node: Node) -> int | None:
+    """Where the header of a block ends, its colon included; None for what is no block."""
+    if node.kind == "If":
+        return head_end(next(iter(node.children)))
+    colon = node.slot_named("colon") if node.kind in _BLOCKS else None
+    return colon.nodes[0].end if colon is not None else None
+
+
+_BLOCKS = (
+    "FunctionDef", "AsyncFunctionDef", "ClassDef", "For", "AsyncFor", "While", "With", "AsyncWith",
+    "branch", "ExceptHandler", "match_case",
+)  # fmt: skip
 
 
 def _comparable(old: Node, new: Node) -> bool:
