@@ -43,9 +43,16 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
             return None
     if removed and not _absent(edit, removed, inserted, container, authored):
         return None
+    signs = (edit.signs_added or edit.signs_removed) and edit.slot not in _OPERANDS
+    if signs and _token_present(edit, container) is None:
+        return None
     if inserted and not _in_order(edit, [i for i in images if i is not None], authored):
         return None
     return _evidence(edit, images, container)
+
+
+# Between operands the sign is the container's own and comes with the operand.
+_OPERANDS = ("operands", "values", "comparators")
 
 
 def _base_images(edit: Edit, base: Alignment) -> set[Node]:

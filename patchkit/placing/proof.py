@@ -236,9 +236,27 @@ def _between(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:
     after = alignment.image(edit.next) if edit.next else None
     if before is None and after is None:
         return False
-    return (before is None or before.end <= counterpart.start) and (
-        after is None or counterpart.end <= after.start
+    if (before is not None and before.end > counterpart.start) or (
+        after is not None and counterpart.end > after.start
+    ):
+        return False
+    # Beside a statement that upstream put there as well, the order would be a guess.
+    return not edit.container.kind.endswith(_NAMESPACES) or all(
+        n.kind in _DECLARATIONS for n in _neighbours_between(counterpart, before, after)
     )
+
+
+def _neighbours_between(edit: Edit, before: Node | None, after: Node | None) -> list[Node]:
+    """The elements of the target's list between two of them, where they are in it."""
+    slot = edit.container.slot_named(edit.slot)
+    nodes = slot.nodes if slot is not None else ()
+    low = before.end if before is not None and before.parent is edit.container else None
+    high = after.start if after is not None and after.parent is edit.container else None
+    near = [n for n in (edit.prev, edit.next) if n is not None]
+    inside = [
+        n for n in nodes if (low is None or n.start >= low) and (high is None or n.end <= high)
+    ]
+    return inside if low is not None and high is not None else [n for n in near if n in inside]
 
 
 def _stray_layout(

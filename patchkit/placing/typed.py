@@ -17,6 +17,7 @@ from patchkit.syntax.edit import Edit
 from patchkit.syntax.tree import Module, Node, is_docstring
 
 _COMMA_LISTS = ("args", "params", "elts", "pairs", "names", "bases", "items", "keywords")
+_OPERANDS = ("operands", "values", "comparators")
 _SPACE = re.compile(rb"\s+")
 
 
@@ -121,13 +122,15 @@ def _squeezed(text: bytes) -> bytes:
 
 
 def _by_elements(edit: Edit, alignment: Alignment) -> Piece | None:
+    if (edit.signs_removed or edit.signs_added) and edit.slot not in _OPERANDS:
+        return None  # a sign between the elements changes as well: only the whole gap holds it
     if edit.slot in STATEMENT_LISTS:
         return _statements(edit, alignment)
     if edit.slot in _COMMA_LISTS and (edit.removed or edit.inserted):
         return _listed(edit, alignment)
     if edit.removed and edit.inserted:
         return _replaced(edit, alignment)
-    if edit.slot in ("operands", "values", "comparators") and edit.inserted and edit.prev:
+    if edit.slot in _OPERANDS and edit.inserted and edit.prev:
         return _operand(edit, alignment)
     return None
 

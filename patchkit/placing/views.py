@@ -74,9 +74,14 @@ class Views:
         nodes: list[Node] = []
         for edit in group.edits:
             around = outline.enclosing(edit.container)
-            near = [around] if around else [n for n in (edit.next, edit.prev) if n]
+            # What stands beside an insertion says where it goes only if the file itself is gone.
+            beside = [n for n in (edit.next, edit.prev) if n] if self._is_gone() else []
+            near = [around] if around else beside
             nodes += [n for n in near if n in outline.names]
         return list(dict.fromkeys(nodes))
+
+    def _is_gone(self) -> bool:
+        return self.correspondence.outline(self.path) is None
 
     def of(self, group: Group) -> Iterator[View]:
         """Return the views in which a group may be placed, the likeliest first."""

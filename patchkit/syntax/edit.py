@@ -234,14 +234,15 @@ class _Lifter:
         slot = changed or (after.slot if after else before.slot if before else "")
         comments_old = _comments(self.old, start, end)
         comments_new = _comments(self.new, new_start, new_end)
-        signs_old: tuple[bytes, ...] = ()
-        signs_new: tuple[bytes, ...] = ()
-        if not removed and not inserted:
-            signs = _text_signs if old.label == TEXT else _signs
-            signs_old = signs(self.old, start, end)
-            signs_new = signs(self.new, new_start, new_end)
-            if signs_old == signs_new:
-                signs_old = signs_new = ()
+        signs_old: tuple[bytes, ...]
+        signs_new: tuple[bytes, ...]
+        if old.label == TEXT and not removed and not inserted:
+            signs_old, signs_new = (text_old,), (text_new,)  # in a text spaces are content
+        else:
+            signs_old = _signs(self.old, start, end, removed)
+            signs_new = _signs(self.new, new_start, new_end, inserted)
+        if signs_old == signs_new:
+            signs_old = signs_new = ()
         gone, came = _difference(comments_old, comments_new)
         kind = _kind(old, slot, removed, inserted, gone, came, bool(signs_old or signs_new))
         self.edits.append(
@@ -291,17 +292,13 @@ def _difference(
 _SIGN = re.compile(rb"\w+|[^\w\s,()\\]")
 
 
-def _signs(module: Module, start: int, end: int) -> tuple[bytes, ...]:
-    """The words and signs between children, without what only lays them out."""
+def _signs(module: Module, start: int, end: int, nodes: Sequence[Node]) -> tuple[bytes, ...]:
+    """The words and signs of a gap outside its nodes, without what only lays them out."""
     text = bytearray(module.source[start:end])
-    for a, b in module.comments_between(start, end):
+    spans = [*module.comments_between(start, end), *((n.start, n.end) for n in nodes)]
+    for a, b in spans:
         text[a - start : b - start] = b" " * (min(b, end) - a)
     return tuple(_SIGN.findall(bytes(text)))
-
-
-def _text_signs(module: Module, start: int, end: int) -> tuple[bytes, ...]:
-    """What stands between the lines of a text, as it is: there spaces are content."""
-    return (module.source[start:end],)
 
 
 _KINDS = {

@@ -9,13 +9,12 @@ from random import Random
 from tests.bench_rebase.draw import shuffled
 from tests.bench_rebase.refactors.copying import decoy
 from tests.bench_rebase.refactors.formatting import reformat
-from tests.bench_rebase.refactors.ground import DroppedError, Ground, InapplicableError
+from tests.bench_rebase.refactors.ground import Ground, InapplicableError
 from tests.bench_rebase.refactors.moving import move_to_end, move_to_file
 from tests.bench_rebase.refactors.naming import rename_definition, rename_local
 from tests.bench_rebase.refactors.neighbours import surround
 from tests.bench_rebase.refactors.parameter import add_parameter
 from tests.bench_rebase.refactors.wrapping import wrap
-from tests.bench_rebase.source import UnreadableError
 
 Refactoring = Callable[[Ground, Random], Ground]
 
@@ -57,6 +56,4 @@ def _combined(ground: Ground, rng: Random) -> Ground:
             return REFACTORINGS[second](REFACTORINGS[first](ground, rng), rng)
         except InapplicableError:
             continue
-        except UnreadableError as error:  # what the first one left does not parse
-            raise DroppedError("not parsable") from error
     raise InapplicableError("no two refactorings apply")

@@ -124,6 +124,54 @@ def test_a_neighbour_is_not_taken_from_another_block(ground):
     """)
 
 
+def test_a_neighbour_does_not_part_an_elif_from_its_if(ground):
+    before = ground("""
+        def f(a):
+            if a:
+                x = 1
+            elif b:  #-
+            elif c:  #+
+                x = 2
+            return a
+    """)
+    after = surround(before, seeded(2))
+    above, below = after.notes[0].split("`")[1::2]
+    assert after.truth[PATH] == text(f"""
+        def f(a):
+            {above}
+            if a:
+                x = 1
+            elif c:
+                x = 2
+            {below}
+            return a
+    """)
+
+
+def test_a_body_on_the_line_of_its_header_takes_no_neighbour(ground):
+    before = ground("""
+        class A:
+            x = 1
+            def f(
+                self,
+            ) -> int: ...  #-
+            ) -> str: ...  #+
+            y = 2
+    """)
+    after = surround(before, seeded(2))
+    above, below = after.notes[0].split("`")[1::2]
+    assert after.truth[PATH] == text(f"""
+        class A:
+            x = 1
+            {above}
+            def f(
+                self,
+            ) -> str: ...
+            {below}
+            y = 2
+    """)
+
+
 def test_neighbours_of_an_expression_are_those_of_its_statement(ground):
     before = ground("""
         def f(a):
@@ -150,6 +198,7 @@ def test_neighbours_of_an_expression_are_those_of_its_statement(ground):
 
 
 def test_a_definition_added_after_an_edited_one_has_no_order(ground):
+    """The added one is even more like the old one: it is the name that counts."""
     before = ground("""
         class A:
             x = 1
@@ -157,10 +206,28 @@ def test_a_definition_added_after_an_edited_one_has_no_order(ground):
             def f(self, a):
                 if a:  #-
                     return a  #-
-                return a  #+
+                return self.x  #+
 
             def g(self, a):  #+
+                if a:  #+
+                    return a  #+
+
+            y = 2
+    """)
+    with pytest.raises(DroppedError, match="two orders"):
+        surround(before, ANY)
+
+
+def test_a_definition_added_before_an_edited_one_has_an_order_at_its_end(ground):
+    before = ground("""
+        class A:
+            def g(self, a):  #+
                 return a  #+
+
+            def f(self, a):  #-
+                return a  #-
+            def f(self, b):  #+
+                return b  #+
 
             y = 2
     """)

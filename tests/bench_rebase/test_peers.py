@@ -1,13 +1,16 @@
 """Each tool is asked as its users ask it, and its answer read as it means it."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from tests.bench_rebase.cases import Case
 from tests.bench_rebase.changes import cut_patch, module_changes
-from tests.bench_rebase.judge import Judgement, Verdict, judge
+from tests.bench_rebase.judge import Answer, Judgement, Verdict, judge
+from tests.bench_rebase.keep import keep_case
 from tests.bench_rebase.peers import TOOLS, answer, missing
+from tests.bench_rebase.replay import read_case
 from tests.bench_rebase.source import read_source
 
 PATH = "vllm/a.py"
@@ -89,3 +92,32 @@ def test_a_crash_of_patchkit_is_counted_and_named(monkeypatch):
     authored = edited(BASE)
     result = verdict("patchkit", case(authored, {PATH: BASE}, {PATH: authored}))
     assert (result.verdict, result.remark) == (Verdict.REFUSED, "crash: ZeroDivisionError: oh")
+
+
+@pytest.mark.parametrize(
+    ("landed", "content", "remark"),
+    [
+        (False, BASE + b"x = 1\n", "corrupt: nothing landed, yet files changed; conflicted: why"),
+        (True, b"x = \n", "corrupt: what landed does not parse; conflicted: why"),
+        (True, b"x = 1\n", "conflicted: why"),
+        (False, BASE, "conflicted: why"),
+    ],
+)
+def test_what_a_refused_run_leaves_is_looked_at(monkeypatch, landed, content, remark):
+    outcomes = [SimpleNamespace(landed=False, status="conflicted", reason="why")]
+    outcomes += [SimpleNamespace(landed=True)] if landed else []
+    result = SimpleNamespace(
+        ok=False, outcomes=outcomes, tree=SimpleNamespace(files={PATH: content})
+    )
+    monkeypatch.setattr("tests.bench_rebase.peers.port", lambda *_: result)
+    judgement = verdict("patchkit", case(edited(BASE), {PATH: BASE}, {PATH: edited(BASE)}))
+    assert judgement == Judgement(Verdict.REFUSED, remark=remark)
+
+
+def test_a_kept_case_is_in_the_folder_of_its_last_verdict(tmp_path):
+    kept = case(edited(BASE), {PATH: BASE}, {PATH: edited(BASE)})
+    answer = Answer(True, {PATH: BASE})
+    for last in (Verdict.REFUSED, Verdict.WRONG):
+        keep_case(tmp_path, kept, answer, Judgement(last), ())
+    assert not (tmp_path / "refused" / "case").exists()
+    assert read_case(tmp_path / "wrong" / "case").digest == kept.digest

@@ -92,11 +92,14 @@ def _is_remark(line: bytes) -> bool:
 
 
 def _blocks(source: Source) -> Iterator[list[ast.stmt]]:
+    """Yield every statement list that a statement can be put into, outer ones first."""
     work: list[ast.AST] = [source.tree]
     while work:
         node = work.pop()
         for block in blocks(node):
-            yield block
+            has_lines = all(not source.lines[s.lineno - 1][: s.col_offset].strip() for s in block)
+            if has_lines and not source.segment(block[0]).startswith(b"elif"):
+                yield block
             work += block
 
 
