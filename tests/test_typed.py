@@ -33,7 +33,7 @@ BODY = "def f(a):\n    x = first(a)\n    y = second(x)\n    return y\n"
 
 def test_a_statement_goes_into_the_block_that_was_put_around_its_neighbours() -> None:
     authored = BODY.replace("    y = ", "    check(x)\n    y = ")
-    target = "def f(a):\n    with guard():\n        x = first(a)\n        y = second(x)\n        return y\n"
+    target = GUARDED
     assert moved(BODY, authored, target) == target.replace(
         "        y = ", "        check(x)\n        y = "
     )
@@ -41,7 +41,7 @@ def test_a_statement_goes_into_the_block_that_was_put_around_its_neighbours() ->
 
 def test_a_docstring_stays_one_where_a_block_was_put_around_the_body() -> None:
     authored = BODY.replace("def f(a):\n", 'def f(a):\n    """Say it."""\n')
-    target = "def f(a):\n    with guard():\n        x = first(a)\n        y = second(x)\n        return y\n"
+    target = GUARDED
     assert moved(BODY, authored, target) == target.replace(
         "def f(a):\n", 'def f(a):\n    """Say it."""\n'
     )
