@@ -44,6 +44,11 @@ class Overlay(Mapping[str, bytes]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The paths that the tree holds besides but that are no text, such as compiled modules."""
+        return frozenset(getattr(self._lower, "left_out", ()))
+
     def search(self, word: bytes) -> list[str]:
         """Return the paths of the files that hold a word."""
         search = getattr(self._lower, "search", None)

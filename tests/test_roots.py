@@ -50,7 +50,7 @@ def paths(*sections: str, tree: SourceTree = TREE) -> list[str]:
         "v1/core/x.py",
         "./v1/core/x.py",
         "/usr/lib/python3.12/site-packages/vllm/v1/core/x.py",
-        "/work/vllm/vllm/v1/core/x.py",
+        "/srv/vllm/vllm/v1/core/x.py",
         "vllm/vllm/v1/core/x.py",
         "a/v1/core/x.py",
         "a/vllm/v1/core/x.py",

@@ -23,8 +23,9 @@ from patchkit.names.occurrences import (
     uses,
 )
 from patchkit.outcome import Evidence
-from patchkit.syntax.build import parse_module, shape
+from patchkit.syntax.build import parse_module
 from patchkit.syntax.edit import splice
+from patchkit.syntax.label import shape
 from patchkit.syntax.outline import outline_of
 from patchkit.syntax.tree import Module, Node, NotPythonError
 

@@ -304,7 +304,7 @@ def _check_file(
             text = f"{double.kind} `{double.name}` would be there twice in {double.scope}"
             found[number] = _refused(landing.verdicts[number], text)
     for use in uses:
-        if use.guarded or check_import(use, after) != "missing":
+        if use.guarded or check_import(use, after, relied_on=target) != "missing":
             continue
         for number in _owners(use.line, path, placed, landing):
             what = f"{use.module}.{use.name}" if use.name else use.module

@@ -7,11 +7,11 @@ and comprehensions: the first stay leaves, the others take the span of their par
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
+from patchkit.syntax.label import SKIPPED, TEXT, TRIPLE, label_of
 from patchkit.syntax.tree import Module, Node, NotPythonError, Slot
 
 _COMPOUND = (
@@ -22,7 +22,6 @@ _HEADED = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.AsyncFor, ast.While,
     ast.With, ast.AsyncWith, ast.ExceptHandler, ast.match_case,
 )  # fmt: skip
-_SKIPPED = {"ctx", "type_comment", "kind", "type_ignores", "simple"}
 _LEAVES = (ast.JoinedStr, ast.Constant, ast.Name, ast.Global, ast.Nonlocal)
 
 
@@ -96,49 +95,7 @@ def _positioned(tree: ast.AST) -> bool:
 def make(module: Module, tree: ast.AST) -> Node:
     """Return the node of an expression, alias, keyword, pattern or other part."""
     start, end = _span(module, tree)
-    return Node(module, tree, type(tree).__name__, _label(module, tree, start, end), start, end)
-
-
-def _label(module: Module, tree: ast.AST, start: int, end: int) -> str:
-    if isinstance(tree, ast.Constant):
-        if _is_text(module, tree, start, end):
-            return TEXT
-        value = hex(tree.value) if type(tree.value) is int else repr(tree.value)
-        return f"{type(tree.value).__name__}:{value}"
-    if isinstance(tree, ast.JoinedStr):
-        return shape(tree)
-    if isinstance(tree, ast.BinOp):
-        return type(tree.op).__name__
-    parts = []
-    for name, value in ast.iter_fields(tree):
-        if name in _SKIPPED:
-            continue
-        if isinstance(value, (ast.operator, ast.unaryop, ast.boolop, ast.cmpop)):
-            parts.append(type(value).__name__)
-        elif isinstance(value, list) and value and isinstance(value[0], ast.cmpop):
-            parts.extend(type(op).__name__ for op in value)
-        elif isinstance(value, list) and value and isinstance(value[0], str):
-            parts.append(",".join(value))
-        elif value is not None and not isinstance(value, (ast.AST, list)):
-            parts.append(str(value))
-    return " ".join(parts)
-
-
-# The label of a string of several lines in triple quotes: its lines are its children.
-TEXT = "text"
-_TRIPLE = re.compile(rb"[rRbBuU]{0,2}(\"\"\"|''')")
-
-
-def _is_text(module: Module, tree: ast.Constant, start: int, end: int) -> bool:
-    """Whether a constant is one triple-quoted string over several lines."""
-    if not isinstance(tree.value, str) or tree.lineno == tree.end_lineno:
-        return False
-    source = module.source
-    opening = _TRIPLE.match(source, start, end)
-    if opening is None:
-        return False
-    closing = source.find(opening[1], opening.end())
-    return closing == end - 3  # several strings in a row would close earlier
+    return Node(module, tree, type(tree).__name__, label_of(module, tree, start, end), start, end)
 
 
 def _text_lines(node: Node) -> tuple[Node, ...]:
@@ -147,7 +104,7 @@ def _text_lines(node: Node) -> tuple[Node, ...]:
     A docstring's indentation is its surroundings' and says nothing; any other text's counts.
     """
     module, parent = node.module, node.parent
-    opening = _TRIPLE.match(module.source, node.start)
+    opening = TRIPLE.match(module.source, node.start)
     assert opening is not None
     start, end = opening.end(), node.end - 3
     says = module.source[start:end]
@@ -164,29 +121,6 @@ def _text_lines(node: Node) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def shape(tree: ast.AST, masked: Collection[str] = ()) -> str:
-    """Return what an expression or statement says, with the `masked` names left open.
-
-    Positions and layout are left out, and so is what only newer Pythons tell.
-    """
-    if isinstance(tree, ast.Name):
-        return "§" if tree.id in masked else tree.id
-    parts = []
-    for name, value in ast.iter_fields(tree):
-        if name in _SKIPPED:
-            continue
-        if isinstance(value, ast.AST):
-            parts.append(shape(value, masked))
-        elif isinstance(value, list):
-            if isinstance(tree, ast.JoinedStr):  # Python 3.12 ends some with an empty string
-                value = [v for v in value if not isinstance(v, ast.Constant) or v.value != ""]
-            shapes = [shape(v, masked) if isinstance(v, ast.AST) else repr(v) for v in value]
-            parts.append(f"[{','.join(shapes)}]")
-        else:
-            parts.append(hex(value) if type(value) is int else repr(value))
-    return f"{type(tree).__name__}({','.join(parts)})"
-
-
 def _nodes(module: Module, trees: Iterable[ast.AST | None]) -> tuple[Node, ...]:
     return tuple(make(module, tree) for tree in trees if tree is not None and _positioned(tree))
 
@@ -194,7 +128,7 @@ def _nodes(module: Module, trees: Iterable[ast.AST | None]) -> tuple[Node, ...]:
 def _generic(node: Node, tree: ast.AST) -> list[Slot]:
     slots = []
     for name, value in ast.iter_fields(tree):
-        if name in _SKIPPED:
+        if name in SKIPPED:
             continue
         if isinstance(value, list) and any(isinstance(v, ast.stmt) for v in value):
             slots.append(Slot(name, _statements(node, value, name), False))
@@ -476,7 +410,7 @@ def _statements(node: Node, trees: list[ast.stmt], name: str) -> tuple[Node, ...
 
 
 def _statement(module: Module, tree: ast.stmt, start: int, end: int) -> Node:
-    return Node(module, tree, type(tree).__name__, _label(module, tree, start, end), start, end)
+    return Node(module, tree, type(tree).__name__, label_of(module, tree, start, end), start, end)
 
 
 def _header_end(module: Module, node: Node, first: int) -> int:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from patchkit.syntax.build import TEXT
+from patchkit.syntax.label import TEXT
 from patchkit.syntax.match import Pairs, match_ordered
 from patchkit.syntax.tree import Module, Node
 
