@@ -99,9 +99,9 @@ class _Check:
         if self.target.near(read.name, anything):
             return
         # Cheap first: what the base defines nowhere ends here with one search of the whole base.
-        if not self.base.near(read.name, kinds) and not self.base.everywhere(read.name, kinds):
+        if not self.base.near(read.name, kinds) and not self.base.anywhere(read.name, kinds):
             return
-        if self.target.everywhere(read.name, anything):
+        if self.target.anywhere(read.name, anything):
             return
         places = self.base.everywhere(read.name, kinds)
         doubt = self._doubt(read, places)

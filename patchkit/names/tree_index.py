@@ -40,6 +40,10 @@ class TreeIndex:
         """Return a definition in a file close to the one that this was made for."""
         return next(self._in_files(self._near_paths(), name, kinds), None)
 
+    def anywhere(self, name: str, kinds: frozenset[str]) -> Found | None:
+        """Return the first definition that is met in the tree: whether there is one at all."""
+        return next(self._in_files(self._holding(name), name, kinds), None)
+
     def everywhere(self, name: str, kinds: frozenset[str]) -> tuple[Found, ...]:
         """Return all definitions in the tree, by path and line."""
         found = self._in_files(self._holding(name), name, kinds)

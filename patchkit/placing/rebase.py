@@ -28,7 +28,7 @@ from patchkit.placing.landing import (
 )
 from patchkit.placing.place import Verdict
 from patchkit.placing.plan import PatchPlan, PlannedFile, Unshipped, plan_patch
-from patchkit.syntax.tree import NotPythonError, deep_recursion
+from patchkit.syntax.tree import NotPythonError, at_ease
 from patchkit.tree import SourceTree, as_tree
 
 Progress = Callable[[str, int, int], None]
@@ -124,7 +124,7 @@ def rebase_series(
     """Return a series moved from base to target. Raises PatchkitError before anything is placed."""
     if not patches:
         raise PatchkitError("no patch given", hint="name at least one patch file")
-    with deep_recursion():
+    with at_ease():
         return _rebase(patches, base, target, progress)
 
 

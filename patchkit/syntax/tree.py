@@ -10,6 +10,7 @@ first asked for: a rebase looks at few of a module's definitions.
 from __future__ import annotations
 
 import ast
+import gc
 import hashlib
 import re
 import sys
@@ -225,14 +226,21 @@ class Module:
 
 
 @contextmanager
-def deep_recursion() -> Iterator[None]:
-    """Let trees be walked that nest as deep as Python itself parses: long chains of calls do."""
-    limit = sys.getrecursionlimit()
+def at_ease() -> Iterator[None]:
+    """Let trees be walked as deep as Python itself parses, and built without pauses.
+
+    Chains of calls nest deeper than the usual limit. The collector finds next to nothing in syntax
+    trees, and took half the time of a run over thirty files (2026-11-29, Python 3.11, 2 cores).
+    """
+    limit, collecting = sys.getrecursionlimit(), gc.isenabled()
     sys.setrecursionlimit(max(limit, 50_000))
+    gc.disable()
     try:
         yield
     finally:
         sys.setrecursionlimit(limit)
+        if collecting:
+            gc.enable()
 
 
 def _parse(source: bytes) -> ast.Module:
