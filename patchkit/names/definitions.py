@@ -72,7 +72,7 @@ def definitions_of(source: bytes, name: str) -> tuple[Definition, ...]:
     return tuple(sorted(found, key=lambda d: (d.line, d.kind)))
 
 
-@lru_cache(maxsize=24)
+@lru_cache(maxsize=128)
 def _parsed(source: bytes) -> ast.AST | None:
     # Not the shared parse: most of these files are looked at once.
     try:

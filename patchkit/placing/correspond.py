@@ -170,12 +170,18 @@ class Correspondence:
         outline, before = self.outline(path), self._before(path)
         if outline is None or before is None:
             return
-        words = tokens(here)
+        new = [
+            (other, node)
+            for other, node in outline.by_name.items()
+            if other not in before.by_name and node.kind != "ClassDef"
+        ]
+        words = tokens(here) if new else Counter()
+        called = [(other, node) for other, node in new if words[name_of(node).encode()]]
+        if not called:
+            return
         statements = _statement_digests(definition) - _statement_digests(here)
-        for other, node in outline.by_name.items():
-            if other in before.by_name or node.kind == "ClassDef":
-                continue
-            if words[name_of(node).encode()] == 0 or node in here.ancestors():
+        for other, node in called:
+            if node in here.ancestors():
                 continue
             if (statements & _statement_digests(node)).total() > 0:
                 text = f"`{name}` calls the new `{other}`, which holds statements that it had"
