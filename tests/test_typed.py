@@ -160,3 +160,38 @@ def test_a_helper_stays_in_its_file_when_its_neighbour_moves_away() -> None:
     )
     result = patchkit.port(["".join(lines).encode()], {PATH: base.encode()}, files)
     assert b"helper():\n    return 3" not in result.tree.files["vllm/other.py"]
+
+
+def test_a_short_method_is_not_taken_for_the_same_one_in_a_new_class() -> None:
+    base = (
+        "class A:\n    def ok(self):\n        return cpu()\n\n    def go(self):\n        return 1\n"
+    )
+    authored = base.replace("return cpu()", "return cpu() and amx()")
+    target = (
+        "class B:\n    def ok(self):\n        return cpu()\n\n\n"
+        "class A:\n    def go(self):\n        return 1\n"
+    )
+    result = move(base, authored, target)
+    assert not result.ok
+    assert result.tree.files[PATH].decode() == target
+
+
+def test_a_method_that_went_to_a_base_class_takes_its_hunk_along() -> None:
+    base = (
+        "class A:\n    def ok(self):\n        return cpu()\n\n    def go(self):\n        return 1\n"
+    )
+    authored = base.replace("return cpu()", "return cpu() and amx()")
+    target = (
+        "class B:\n    def ok(self):\n        return cpu()\n\n\n"
+        "class A(B):\n    def go(self):\n        return 1\n"
+    )
+    assert moved(base, authored, target) == target.replace("cpu()", "cpu() and amx()")
+
+
+def test_a_docstring_that_upstream_dropped_is_no_neighbour_and_no_crash() -> None:
+    base = 'def f(a):\n    """Say it."""\n    x = first(a)\n    return x\n'
+    authored = base.replace("    x = ", "    check(a)\n    x = ")
+    target = "def f(a):\n    with guard():\n        x = first(a, 1)\n        return x\n"
+    result = move(base, authored, target)
+    wanted = target.replace("        x = ", "        check(a)\n        x = ")
+    assert result.tree.files[PATH].decode() == (wanted if result.ok else target)

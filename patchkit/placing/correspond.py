@@ -106,18 +106,24 @@ class Correspondence:
     def _may_have_moved(self, path: str, name: str, place: str, other: str, share: float) -> bool:
         """Whether more than likeness says that a definition went where its name is found.
 
-        A method goes with its class. One whose class stays may be taken out of it, word for word,
-        inside the file; a function may become a method there with nearly all it says. A function
-        below word for word needs the old file to import it, or the old file to be gone and the new
-        one to be new.
+        A method goes with its class. One whose class stays may have gone to a base of that class,
+        or to a function that the class calls, word for word and inside the file; a function may
+        become a method there with nearly all it says. A function below word for word needs the old
+        file to import it, or the old file to be gone and the new one to be new.
         """
         scope, new_scope = name.rpartition(".")[0], other.rpartition(".")[0]
         outline = self.outline(path)
         if scope != new_scope:
             if not scope:
                 return share >= SIMILAR_RENAMED and place == path
-            stays = outline is not None and scope in outline.by_name
-            return share == 1.0 and place == path and stays
+            left = outline.by_name.get(scope) if outline is not None else None
+            if left is None or share < 1.0 or place != path:
+                return False
+            # A short method stands word for word in many a class: only one above takes it over.
+            bases = left.slot_named("bases")
+            above = {n.text.decode() for n in bases.nodes} if bases is not None else set()
+            called = tokens(left)[name.rpartition(".")[2].encode()] > 0
+            return new_scope in above or (not new_scope and called)
         if share == 1.0:
             return True
         if outline is None:

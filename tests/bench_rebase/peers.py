@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -113,7 +114,9 @@ def patchkit_with_outcomes(case: Case) -> tuple[Answer, tuple[HunkOutcome, ...]]
     except PatchkitError as err:
         return Answer(False, None, f"error: {err}"), ()
     except Exception as err:  # a bug is counted, and the run goes on
-        return Answer(False, None, f"crash: {type(err).__name__}: {err}"), ()
+        where = traceback.extract_tb(err.__traceback__)[-1]
+        place = f"{Path(where.filename).name}:{where.lineno}"
+        return Answer(False, None, f"crash: {type(err).__name__} in {place}: {err}"), ()
     files = {path: result.tree.files[path] for path in result.tree.files}
     if result.ok:
         return Answer(True, files), result.outcomes
