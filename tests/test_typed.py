@@ -195,3 +195,18 @@ def test_a_docstring_that_upstream_dropped_is_no_neighbour_and_no_crash() -> Non
     result = move(base, authored, target)
     wanted = target.replace("        x = ", "        check(a)\n        x = ")
     assert result.tree.files[PATH].decode() == (wanted if result.ok else target)
+
+
+def test_spaces_inside_an_added_operand_are_its_value() -> None:
+    base = "def f(a, b):\n    return (\n        a\n        and b\n    )\n"
+    authored = base.replace("        and b\n", "        and b\n        and g('x  y')\n")
+    target = "def f(a, b):\n    log(a)\n    return a and b\n"
+    assert moved(base, authored, target) == target.replace("a and b", "a and b and g('x  y')")
+
+
+def test_names_that_could_not_be_read_are_said_to_be_unchecked() -> None:
+    base = "print 'no Python 3'\na = 1\n"
+    result = move(base, base.replace("a = 1", "a = 2"), base)
+    assert result.ok
+    (outcome,) = result.outcomes
+    assert outcome.not_checked[0].startswith(f"names and imports of {PATH}: ")

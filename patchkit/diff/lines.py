@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+
+from patchkit.diff.sequence import longest_increasing
 
 # Edits after which a stretch without unique lines counts as rewritten: time and memory grow with
 # the square of it (0.2 s at 512 in plain Python).
@@ -79,20 +80,7 @@ def _anchors(old: _Lines, new: _Lines, box: tuple[int, int, int, int]) -> list[_
         for at in range(old_start, old_end)
         if old_counts[old[at]] == 1 and old[at] in where
     ]
-    tails: list[int] = []  # new index at the end of the best run of each length
-    ends: list[int] = []  # which pair that is
-    before: list[int] = []
-    for number, (_, new_at) in enumerate(unique):
-        length = bisect_left(tails, new_at)
-        before.append(ends[length - 1] if length else -1)
-        tails[length : length + 1] = [new_at]
-        ends[length : length + 1] = [number]
-    run: list[_Pair] = []
-    number = ends[-1] if ends else -1
-    while number >= 0:
-        run.append(unique[number])
-        number = before[number]
-    return run[::-1]
+    return longest_increasing(unique)
 
 
 def _shortest_edit(old: _Lines, new: _Lines, box: tuple[int, int, int, int]) -> list[_Pair]:

@@ -83,7 +83,7 @@ def land_patch(
         found = _violations(plan, target, landing, missing)
         new = {n: v for n, v in found.items() if n not in stopped}
         if not new:
-            return replace(landing, not_checked=_unchecked_imports(plan, target, landing))
+            return replace(landing, not_checked=_unchecked(plan, target, landing))
         stopped.update(new)
 
 
@@ -313,14 +313,14 @@ def _check_file(
     return found
 
 
-def _unchecked_imports(
-    plan: PatchPlan, target: SourceTree, landing: Landing
-) -> dict[int, tuple[str, ...]]:
-    """Per hunk the imports that it adds from the package but from outside a partial tree."""
+def _unchecked(plan: PatchPlan, target: SourceTree, landing: Landing) -> dict[int, tuple[str, ...]]:
+    """Per hunk what of its names was not checked.
+
+    Imports that it adds from the package but from outside a partial tree; all of them in a file
+    that this Python does not read.
+    """
     after = target.with_changes(landing.contents)
     found: dict[int, tuple[str, ...]] = {}
-    if not target.partial:
-        return found
     for file in plan.files:
         placed = [n for n in file.numbers if landing.verdicts[n].status is Status.PLACED]
         for path in sorted({landing.verdicts[n].path or "" for n in placed} - {""}):
@@ -329,10 +329,12 @@ def _unchecked_imports(
                 continue
             try:
                 uses = added_imports(before, result, path)
-            except NotPythonError:
+            except NotPythonError as error:
+                for number in (n for n in placed if landing.verdicts[n].path == path):
+                    found[number] = (f"names and imports of {path}: {error}",)
                 continue
             package = path.split("/")[0]
-            for use in uses:
+            for use in uses if target.partial else ():
                 if use.module.split(".")[0] != package or check_import(use, after) != "not_checked":
                     continue
                 text = f"import `{use}`: not among the files given"

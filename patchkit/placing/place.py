@@ -20,10 +20,10 @@ from patchkit.placing.proof import Proven, Refuted, prove
 from patchkit.placing.propose import Piece, Proposal, Region, by_text
 from patchkit.placing.typed import place_edits
 from patchkit.placing.views import View, Views
-from patchkit.syntax.align import STATEMENT_LISTS, Alignment
+from patchkit.syntax.align import Alignment
 from patchkit.syntax.edit import Change, Edit, InexactError, splice
 from patchkit.syntax.outline import MODULE, name_of, outline_of
-from patchkit.syntax.tree import Module, Node
+from patchkit.syntax.tree import STATEMENT_LISTS, Module, Node
 
 
 @dataclass(frozen=True)

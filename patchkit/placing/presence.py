@@ -8,10 +8,10 @@ in is there, its neighbours are there, and nothing unexplained stands between th
 from __future__ import annotations
 
 from patchkit.outcome import Evidence
-from patchkit.syntax.align import STATEMENT_LISTS, Alignment
+from patchkit.syntax.align import Alignment
 from patchkit.syntax.edit import Edit
 from patchkit.syntax.outline import outline_of
-from patchkit.syntax.tree import Node
+from patchkit.syntax.tree import OPERAND_LISTS, STATEMENT_LISTS, Node
 
 
 def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence | None:
@@ -43,16 +43,13 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
             return None
     if removed and not _absent(edit, removed, inserted, container, authored):
         return None
-    signs = (edit.signs_added or edit.signs_removed) and edit.slot not in _OPERANDS
+    # Between operands the sign is the container's own and comes with the operand.
+    signs = (edit.signs_added or edit.signs_removed) and edit.slot not in OPERAND_LISTS
     if signs and _token_present(edit, container) is None:
         return None
     if inserted and not _in_order(edit, [i for i in images if i is not None], authored):
         return None
     return _evidence(edit, images, container)
-
-
-# Between operands the sign is the container's own and comes with the operand.
-_OPERANDS = ("operands", "values", "comparators")
 
 
 def _base_images(edit: Edit, base: Alignment) -> set[Node]:
@@ -91,8 +88,7 @@ def _closed_gap(edit: Edit, container: Node, authored: Alignment) -> bool:
         return edit.prev is None and edit.next is None
     code = [n for n in slot.nodes if n.kind != "Comment"]
     places = [-1, len(code)]
-    for side, pair in enumerate((edit.left, edit.right)):
-        neighbour = pair[1] if pair and pair[1].slot == edit.slot else None
+    for side, neighbour in enumerate(_kept_beside(edit)):
         if neighbour is None:
             continue
         image = authored.image(neighbour)
@@ -125,15 +121,15 @@ def _in_order(edit: Edit, images: list[Node], authored: Alignment) -> bool:
     first, last = min(i.start for i in images), max(i.end for i in images)
     if edit.slot not in STATEMENT_LISTS and images[0].kind not in ("alias", "keyword", "pair"):
         # In a list that goes by position the kept neighbours have to be there as well.
-        left, right = (n and authored.image(n) for n in _kept_beside(edit))
         kept = _kept_beside(edit)
+        left, right = (n and authored.image(n) for n in kept)
         return (kept[0] is None or (left is not None and left.end <= first)) and (
             kept[1] is None or (right is not None and last <= right.start)
         )
-    before = _image_in_new(edit, -1, authored)
-    after = _image_in_new(edit, 1, authored)
     if images[0].is_definition or images[0].kind in ("alias", "keyword", "Import", "ImportFrom"):
         return True
+    before = _image_in_new(edit, -1, authored)
+    after = _image_in_new(edit, 1, authored)
     return (before is None or before.end <= first) and (after is None or last <= after.start)
 
 

@@ -12,12 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchkit.outcome import Evidence
-from patchkit.syntax.align import STATEMENT_LISTS, Alignment
+from patchkit.syntax.align import Alignment
 from patchkit.syntax.build import parse_module
 from patchkit.syntax.edit import Change, Edit, InexactError, lift
 from patchkit.syntax.match import key_of
 from patchkit.syntax.outline import outline_of
-from patchkit.syntax.tree import Module, Node, NotPythonError, is_docstring
+from patchkit.syntax.tree import (
+    STATEMENT_LISTS,
+    Module,
+    Node,
+    NotPythonError,
+    is_docstring,
+    statement_of,
+)
 
 
 @dataclass(frozen=True)
@@ -242,7 +249,7 @@ def _between(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:
     ):
         return False
     # Beside a statement that upstream put there as well, the order would be a guess.
-    return not edit.container.kind.endswith(_NAMESPACES) or all(
+    return edit.container.kind not in _NAMESPACES or all(
         n.kind in _DECLARATIONS for n in _neighbours_between(counterpart, before, after)
     )
 
@@ -265,22 +272,18 @@ def _stray_layout(
 ) -> Refuted | None:
     """A change of layout that neither the patch makes nor a landed edit brings along."""
     texts = {(a.image(e.container), e.old_text, e.new_text) for e, a in authored if e.is_layout}
-    homes = {_statement(e.container) for e in made} | {
-        _statement(n) for e in made for n in e.removed
+    homes = {statement_of(e.container) for e in made} | {
+        statement_of(n) for e in made for n in e.removed
     }
     for edit in landed:
         if not edit.is_layout or (edit.container, edit.old_text, edit.new_text) in texts:
             continue
-        if _statement(edit.container) not in homes:
+        if statement_of(edit.container) not in homes:
             line = edit.container.module.line_at(edit.start)
             elsewhere = any((o, n) == (edit.old_text, edit.new_text) for _, o, n in texts)
             rule = "same-place" if elsewhere else "same-change"
             return Refuted(rule, f"the layout of target line {line} changed as well")
     return None
-
-
-def _statement(node: Node) -> Node:
-    return next((n for n in (node, *node.ancestors()) if n.is_statement), node)
 
 
 def _where(edit: Edit) -> str:

@@ -12,12 +12,18 @@ import re
 from collections.abc import Sequence
 
 from patchkit.placing.propose import Piece
-from patchkit.syntax.align import STATEMENT_LISTS, Alignment
+from patchkit.syntax.align import Alignment
 from patchkit.syntax.edit import Edit
-from patchkit.syntax.tree import Module, Node, is_docstring
+from patchkit.syntax.tree import (
+    OPERAND_LISTS,
+    STATEMENT_LISTS,
+    Module,
+    Node,
+    is_docstring,
+    statement_of,
+)
 
 _COMMA_LISTS = ("args", "params", "elts", "pairs", "names", "bases", "items", "keywords")
-_OPERANDS = ("operands", "values", "comparators")
 _SPACE = re.compile(rb"\s+")
 
 
@@ -45,7 +51,8 @@ def place_edits(edits: Sequence[Edit], alignment: Alignment) -> tuple[Piece, ...
             continue
         else:
             # Where the layout differs a gap may hold one bracket of a pair: elements are safe.
-            ways = (_by_elements, _same_gap) if whole else (_same_gap, _by_elements)
+            first = bool(whole) or _is_flat(edit, alignment)
+            ways = (_by_elements, _same_gap) if first else (_same_gap, _by_elements)
             piece = ways[0](edit, alignment) or ways[1](edit, alignment)
             if piece is None:
                 return None
@@ -53,12 +60,21 @@ def place_edits(edits: Sequence[Edit], alignment: Alignment) -> tuple[Piece, ...
     return tuple(pieces) or None
 
 
+def _is_flat(edit: Edit, alignment: Alignment) -> bool:
+    """Whether an operand goes into an expression that is on one line in the target.
+
+    Without brackets around it, the line end that the patch puts before the operand would end it.
+    """
+    image = alignment.image(edit.container) if edit.slot in OPERAND_LISTS else None
+    return image is not None and b"\n" not in image.text
+
+
 def _home(edit: Edit) -> Node:
     """The statement that an edit changes inside, or the owner of the list that it changes."""
     container = edit.container
     if edit.slot in STATEMENT_LISTS:
         return container
-    return next((n for n in (container, *container.ancestors()) if n.is_statement), container)
+    return statement_of(container)
 
 
 def _same_bytes(edit: Edit, alignment: Alignment) -> Piece | None:
@@ -122,7 +138,7 @@ def _squeezed(text: bytes) -> bytes:
 
 
 def _by_elements(edit: Edit, alignment: Alignment) -> Piece | None:
-    if (edit.signs_removed or edit.signs_added) and edit.slot not in _OPERANDS:
+    if (edit.signs_removed or edit.signs_added) and edit.slot not in OPERAND_LISTS:
         return None  # a sign between the elements changes as well: only the whole gap holds it
     if edit.slot in STATEMENT_LISTS:
         return _statements(edit, alignment)
@@ -130,7 +146,7 @@ def _by_elements(edit: Edit, alignment: Alignment) -> Piece | None:
         return _listed(edit, alignment)
     if edit.removed and edit.inserted:
         return _replaced(edit, alignment)
-    if edit.slot in _OPERANDS and edit.inserted and edit.prev:
+    if edit.slot in OPERAND_LISTS and edit.inserted and edit.prev:
         return _operand(edit, alignment)
     return None
 
@@ -167,9 +183,13 @@ def _operand(edit: Edit, alignment: Alignment) -> Piece | None:
     before = alignment.image(edit.prev)
     if before is None:
         return None
-    source = edit.new_container.module
-    text = source.source[edit.left[1].end : edit.inserted[-1].end]
-    return (before.end, before.end, _SPACE.sub(b" ", text))
+    # Only what stands between operands loses its line ends: spaces in a string are its value.
+    source = edit.new_container.module.source
+    text, end = b"", edit.left[1].end
+    for node in edit.inserted:
+        text += _SPACE.sub(b" ", source[end : node.start]) + node.text
+        end = node.end
+    return (before.end, before.end, text)
 
 
 def _listed(edit: Edit, alignment: Alignment) -> Piece | None:
@@ -259,8 +279,8 @@ def _deleted(edit: Edit, images: Sequence[Node]) -> Piece:
     start, end = module.line_start(images[0].start), images[-1].end
     newline = module.source.find(b"\n", end)
     end = newline + 1 if newline >= 0 else len(module.source)
-    blank_before = _blank_lines_before(module.source, start)
-    blank_after = _blank_lines_after(module.source, end)
+    blank_before = _blank_lines(module.source[:start].split(b"\n")[-2::-1])
+    blank_after = _blank_lines(module.source[end:].split(b"\n")[:-1])
     wanted = max(edit.new_text.count(b"\n") - 1, 0)
     surplus = max(0, min(blank_before + blank_after - wanted, blank_after))
     for _ in range(surplus):
@@ -268,22 +288,9 @@ def _deleted(edit: Edit, images: Sequence[Node]) -> Piece:
     return (start, end, b"")
 
 
-def _blank_lines_before(source: bytes, start: int) -> int:
-    count = 0
-    for line in reversed(source[:start].split(b"\n")[:-1]):
-        if line.strip():
-            break
-        count += 1
-    return count
-
-
-def _blank_lines_after(source: bytes, end: int) -> int:
-    count = 0
-    for line in source[end:].split(b"\n")[:-1]:
-        if line.strip():
-            break
-        count += 1
-    return count
+def _blank_lines(lines: Sequence[bytes]) -> int:
+    """How many lines are blank before the first that is not."""
+    return next((n for n, line in enumerate(lines) if line.strip()), len(lines))
 
 
 def _inserted(edit: Edit, alignment: Alignment) -> Piece | None:

@@ -7,8 +7,8 @@ definition whose body upstream moved behind a call can be seen in either place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from patchkit.names.rename import Renaming, find_variables, undo
 from patchkit.outcome import Evidence, Method
@@ -31,23 +31,15 @@ class Ground:
     lines: Lines
 
 
+@dataclass(frozen=True)
 class View:
     """One way of seeing the base in a ground."""
 
-    def __init__(
-        self,
-        base: Module,
-        lines: Lines,
-        ground: Ground,
-        overrides: Mapping[Node, Node],
-        method: Method | None = None,
-        evidence: tuple[Evidence, ...] = (),
-    ) -> None:
-        self.ground = ground
-        self.alignment = Alignment(base, ground.module, overrides)
-        self.merger = Merger(lines, ground.lines)
-        self.method = method
-        self.evidence = evidence
+    ground: Ground
+    alignment: Alignment
+    merger: Merger
+    method: Method | None = None
+    evidence: tuple[Evidence, ...] = ()
 
     @property
     def path(self) -> str:
@@ -134,13 +126,10 @@ class Views:
         overrides = {d: names[c.name] for d, c in found if c.name in names}
         key = (path, frozenset((a.start, b.start) for a, b in overrides.items()))
         if key not in self._views:
-            self._views[key] = View(self.edits.base, self.edits.lines, ground, overrides)
-        shared = self._views[key]
-        view = View.__new__(View)
-        view.__dict__.update(shared.__dict__)
-        view.method = method or (Method.RENAMED if evidence else None)
-        view.evidence = evidence
-        return view
+            alignment = Alignment(self.edits.base, ground.module, overrides)
+            self._views[key] = View(ground, alignment, Merger(self.edits.lines, ground.lines))
+        method = method or (Method.RENAMED if evidence else None)
+        return replace(self._views[key], method=method, evidence=evidence)
 
     # Grounds ---------------------------------------------------------------------------------
 
@@ -161,8 +150,7 @@ class Views:
             self._grounds[path] = Ground(path, original, module, tuple(accepted), lines)
         return self._grounds[path]
 
-    def _renamed_definitions(self, path: str, module: Module) -> list[Renaming]:
-        del module
+    def _renamed_definitions(self, path: str, _module: Module) -> list[Renaming]:
         found = []
         names = outline_of(self.edits.base).names
         lineage = dict.fromkeys(a for d in self._definitions for a in self._lineage(d))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from patchkit.syntax.match import Pairs, match_exact, match_lists, match_similar, overlap, tokens
-from patchkit.syntax.tree import Module, Node
+from patchkit.syntax.tree import STATEMENT_LISTS, Module, Node
 
 
 class Alignment:
@@ -107,7 +107,6 @@ def _same_frame(node: Node, parent: Node) -> bool:
 
 
 _EXTENDED = ("BoolOp", "Call")
-STATEMENT_LISTS = ("body", "orelse", "finalbody")
 _WRAPPERS = ("With", "AsyncWith", "If", "Try", "TryStar", "For", "AsyncFor", "While")
 
 

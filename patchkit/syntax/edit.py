@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from patchkit.syntax.label import TEXT
 from patchkit.syntax.match import Pairs, match_ordered
-from patchkit.syntax.tree import Module, Node
+from patchkit.syntax.tree import STATEMENT_LISTS, Module, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +308,6 @@ _KINDS = {
     "values": "operand", "lines": "docstring line", "comparators": "operand", "items": "item",
     "generators": "generator",
 }  # fmt: skip
-_LISTS = ("body", "orelse", "finalbody")
 
 
 def _kind(
@@ -330,7 +329,7 @@ def _kind(
 
 
 def _what(container: Node, slot: str, nodes: list[Node]) -> str:
-    if slot not in _LISTS:
+    if slot not in STATEMENT_LISTS:
         return _KINDS.get(slot, "expression")
     if not nodes:
         return "comment"

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise
 
-from patchkit.syntax.sequence import longest_increasing
+from patchkit.diff.sequence import longest_increasing
 from patchkit.syntax.tree import Node
 
 # Dice shares of common words: half in common (a third where both sides have one element left), and

@@ -31,6 +31,9 @@ _CODING = re.compile(
     rb"(?:\xef\xbb\xbf)?(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)"
 )
 SIGNS = ("close", "colon")  # slots of what ends a header: there for placing, saying nothing
+# Slots that hold statements, and those whose elements a sign joins (`a and b`).
+STATEMENT_LISTS = ("body", "orelse", "finalbody")
+OPERAND_LISTS = ("operands", "values", "comparators")
 DEFINITIONS = ("FunctionDef", "AsyncFunctionDef", "ClassDef")
 
 
@@ -257,6 +260,11 @@ def _parse(source: bytes) -> ast.Module:
             return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise NotPythonError(str(error)) from error
+
+
+def statement_of(node: Node) -> Node:
+    """Return the statement that a node is or stands in; the node itself outside of any."""
+    return next((n for n in (node, *node.ancestors()) if n.is_statement), node)
 
 
 def is_docstring(node: Node) -> bool:
