@@ -231,6 +231,15 @@ def test_a_class_in_a_quoted_annotation_would_be_left_undefined(ground):
         rename_definition(before, seeded(1))
 
 
+def test_what_was_undefined_inside_the_renamed_definition_is_no_reason_to_drop(ground):
+    before = ground("""
+        def load(x):
+            y = nowhere  #+
+            return nowhere
+    """)
+    assert rename_definition(before, seeded(1)).chain == (("load_renamed", 0),)
+
+
 def test_a_special_method_is_not_renamed(ground):
     before = ground("""
         class A:

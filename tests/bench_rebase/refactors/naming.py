@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from random import Random
 
-from patchkit.names.unresolved import new_unresolved
+from patchkit.names.unresolved import unresolved
 from tests.bench_rebase.bindings import Member, Scope, Use, module_scope, scope_of, uses_of
 from tests.bench_rebase.draw import pick, shuffled
 from tests.bench_rebase.refactors.ground import (
@@ -39,11 +40,16 @@ def rename_definition(ground: Ground, rng: Random) -> Ground:
         pair(ground, key)
         new = ground.fresh(f"{old}Renamed" if old[:1].isupper() else f"{old}_renamed")
         target, truth = (renamed_definition(source, key, new) for source in ground.sources)
-        if new_unresolved(ground.target[ground.path], target):
+        if _undefined(target) - _undefined(ground.target[ground.path]):
             continue  # a quoted annotation names it, and strings never follow
         chain = renamed_chain(ground.chain, key, new)
         return ground.with_texts(target, truth, f"rename {key[0]} to {new}", chain)
     raise DroppedError("refactoring leaves a name undefined")
+
+
+def _undefined(text: bytes) -> Counter[str]:
+    """Count the undefined names without their scopes, since the renamed scope is one of them."""
+    return Counter(gap.name for gap in unresolved(text))
 
 
 def _is_special(key: Key) -> bool:
