@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from difflib import unified_diff
 
 import patchkit
@@ -210,3 +211,123 @@ def test_names_that_could_not_be_read_are_said_to_be_unchecked() -> None:
     assert result.ok
     (outcome,) = result.outcomes
     assert outcome.not_checked[0].startswith(f"names and imports of {PATH}: ")
+
+
+def test_an_operand_keeps_its_own_parentheses() -> None:
+    base = "def f(a, b):\n    return (\n        a > 1 and b\n    )\n"
+    authored = base.replace("a > 1 and b", "b and (a > 1 or b.seq)")
+    target = "def f(a, b):\n    log(a)\n    return a > 1 and b\n"
+    assert moved(base, authored, target) == target.replace("a > 1 and b", "b and (a > 1 or b.seq)")
+
+
+def test_a_replaced_operand_takes_its_parentheses_along() -> None:
+    base = "def f(a, b):\n    return (\n        a.dp > 1 and not b.mk\n    )\n"
+    authored = "def f(a, b):\n    return (\n        a.dp > 1 or a.sp\n    ) and not b.mk\n"
+    target = "def f(a, b):\n    log(a)\n    return a.dp > 1 and not b.mk\n"
+    result = moved(base, authored, target)
+    assert ast.dump(ast.parse(result)) == ast.dump(
+        ast.parse(target.replace("a.dp > 1", "(a.dp > 1 or a.sp)"))
+    )
+
+
+def test_the_parentheses_of_a_call_are_not_those_of_its_only_argument() -> None:
+    base = "def f(a):\n    return g(\n        a\n    )\n"
+    authored = base.replace("        a\n", "        a + 1\n")
+    target = "def f(a):\n    start()\n    return g(a)\n"
+    assert moved(base, authored, target) == target.replace("g(a)", "g(a + 1)")
+
+
+def test_what_upstream_put_above_a_comment_does_not_come_between() -> None:
+    base = "def f(a):\n    x = first(a)\n    # then\n    y = second(x)\n    return y\n"
+    authored = base.replace("    y = ", "    check(x)\n    y = ")
+    target = base.replace("    # then\n", "    new(x)\n    # then\n")
+    assert moved(base, authored, target) == target.replace("    y = ", "    check(x)\n    y = ")
+
+
+def test_new_definitions_are_not_ordered_beside_what_upstream_put_under_a_comment() -> None:
+    base = (
+        "class K:\n    def a(self):\n        return 1\n\n    # Forward\n\n"
+        "    def b(self):\n        return 2\n"
+    )
+    authored = base.replace(
+        "    # Forward\n",
+        "    # Metadata\n\n    def mine(self):\n        return 3\n\n    # Forward\n",
+    )
+    target = base.replace("    def b", "    table = None\n    def b")
+    result = move(base, authored, target)
+    assert not result.ok
+    assert result.tree.files[PATH].decode() == target
+
+
+def test_a_block_is_around_the_body_although_the_docstring_changed_as_well() -> None:
+    words = " ".join(f"word{n}" for n in range(40))
+    base = BODY.replace("def f(a):\n", f'def f(a):\n    """Say {words}."""\n')
+    authored = base.replace("    y = ", "    check(x)\n    y = ")
+    target = GUARDED.replace("def f(a):\n", f'def f(a):\n    """Do {words} now."""\n')
+    assert moved(base, authored, target) == target.replace(
+        "        y = ", "        check(x)\n        y = "
+    )
+
+
+def test_a_loop_with_the_same_head_is_itself_and_not_the_like_one_inside() -> None:
+    inner = "            use(kv_base + 0 * stride + off)\n            more(a, i, j)\n"
+    base = (
+        f"def f(a):\n    for i in range(a):\n        for j in range(i):\n{inner}"
+        "        end(i)\n    return a\n"
+    )
+    authored = base.replace("kv_base + 0 * stride + off", "kv_base + off")
+    scales = "".join(f"            scale{n}(i, j, a)\n" for n in range(12))
+    target = base.replace(inner, inner + scales).replace("        end(i)\n", "")
+    assert moved(base, authored, target) == target.replace(
+        "kv_base + 0 * stride + off", "kv_base + off"
+    )
+
+
+def test_repeated_statements_are_told_apart_by_the_block_beside_them() -> None:
+    head = "def f(self, c):\n    self.begin(c)\n"
+    twice = "    self.level = depth(c)\n    self.width = 2 * c\n"
+    block = "    with self.mark(c):\n        self.visual = Tower(c, prefix=1)\n"
+    base = f"{head}{twice}{block}    return c\n"
+    authored = f"{head}{block}    return c\n"
+    changed = block.replace("prefix=1", "prefix=1, quiet=True")
+    target = f"{head}{twice}{changed}{twice}    return c\n"
+    assert moved(base, authored, target) == f"{head}{changed}{twice}    return c\n"
+
+
+def test_a_local_is_renamed_although_upstream_binds_it_once_more() -> None:
+    base = "def f(a):\n    x = first(a)\n    p, x = second(x)\n    return x\n"
+    authored = base.replace("    return", "    check(x)\n    return")
+    target = base.replace("x", "hidden").replace(
+        "    return", "    if p:\n        p, hidden = third(hidden)\n    return"
+    )
+    result = move(base, authored, target)
+    wanted = target.replace("    return", "    check(hidden)\n    return")
+    assert result.tree.files[PATH].decode() == (wanted if result.ok else target)
+    target = base.replace("x", "hidden").replace("    p, ", "    p = third(hidden)\n    p, ")
+    target = target.replace("    p = third", "    hidden = extra(hidden)\n    p = third")
+    wanted = target.replace("    return", "    check(hidden)\n    return")
+    assert moved(base, authored, target) == wanted
+
+
+def test_a_local_of_which_a_third_became_another_is_no_rename() -> None:
+    base = (
+        "def f(a):\n    x = first(a)\n    x = second(x)\n    use(x)\n"
+        "    x = third(a)\n    return x\n"
+    )
+    authored = base.replace("    use(x)\n", "    use(x)\n    check(x)\n")
+    target = (
+        "def f(a):\n    p = first(a)\n    p = second(p)\n    use(p)\n"
+        "    q = third(a)\n    return q\n"
+    )
+    result = move(base, authored, target)
+    assert not result.ok
+    assert result.tree.files[PATH].decode() == target
+
+
+def test_that_two_locals_start_as_none_makes_them_no_rename() -> None:
+    base = "def f(a):\n    x = None\n    use(a)\n    return a, x\n"
+    authored = base.replace("    use(a)\n", "    use(a)\n    check(x)\n")
+    target = "def f(a):\n    y = None\n    y = second(a)\n    use(a)\n    return a, y\n"
+    result = move(base, authored, target)
+    assert not result.ok
+    assert result.tree.files[PATH].decode() == target

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchkit.names.occurrences import UnsureError
-from patchkit.names.rename import redo
+from patchkit.names.rename import redo, renamed
 from patchkit.outcome import Evidence, Method, Status
 from patchkit.placing.correspond import Correspondence
 from patchkit.placing.file_edits import FileEdits, Group, changes_from_pieces, finest_changes
@@ -290,9 +290,7 @@ class PythonPlacer:
             if image is not None and base.qualified(edit.container) == name:
                 landed = target.qualified(image)
                 break
-        for renaming in view.ground.renamings:
-            if renaming.kind == "definition" and renaming.scope == landed:
-                landed = landed.removesuffix(renaming.old) + renaming.new
+        landed = renamed(landed, view.ground.renamings)
         facts = (
             member.proposal.evidence, *view.evidence, *member.proven.evidence_for(group.edits)
         )  # fmt: skip

@@ -200,6 +200,9 @@ def _single(edit: Edit) -> bool:
 
 
 def _same_neighbour(edit: Edit, counterpart: Edit, alignment: Alignment, step: int) -> bool:
+    above = edit.prev if step < 0 else None
+    if above is not None and above.kind == "Comment" and alignment.image(above) is counterpart.prev:
+        return True  # what upstream put above a comment does not come between
     authored = _skip_comments(edit.prev if step < 0 else edit.next, step)
     found = _skip_comments(counterpart.prev if step < 0 else counterpart.next, step)
     if authored is not None and is_docstring(authored) and found is None:
@@ -240,8 +243,10 @@ def _between(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:
 
     A neighbour without an image is gone from this module; the other one still says where.
     """
-    before = alignment.image(edit.prev) if edit.prev else None
-    after = alignment.image(edit.next) if edit.next else None
+    # A comment belongs to the code after it: what upstream put between the two counts as well.
+    prev, following = _skip_comments(edit.prev, -1), _skip_comments(edit.next, 1)
+    before = alignment.image(prev) if prev else None
+    after = alignment.image(following) if following else None
     if before is None and after is None:
         return False
     if (before is not None and before.end > counterpart.start) or (

@@ -80,7 +80,7 @@ class Views:
         if self.correspondence.outline(self.path) is not None:
             yield self._view(self.path, [], self._renames_for(group, self.path))
         for path, found in self._elsewhere(group).items():
-            facts = tuple(c.evidence for _, c in found)
+            facts = (*(c.evidence for _, c in found), *self._renames_for(group, path))
             yield self._view(path, found, facts, Method.MOVED)
 
     def split(self, group: Group) -> Iterator[View]:
@@ -123,7 +123,12 @@ class Views:
     ) -> View:
         ground = self.ground(path)
         names = outline_of(ground.module).by_name
-        overrides = {d: names[c.name] for d, c in found if c.name in names}
+        overrides = {}
+        for definition, candidate in found:
+            # On the ground a renamed definition has its old name again.
+            image = names.get(candidate.name) or names.get(candidate.old_name(definition))
+            if image is not None:
+                overrides[definition] = image
         key = (path, frozenset((a.start, b.start) for a, b in overrides.items()))
         if key not in self._views:
             alignment = Alignment(self.edits.base, ground.module, overrides)
@@ -156,8 +161,8 @@ class Views:
         lineage = dict.fromkeys(a for d in self._definitions for a in self._lineage(d))
         for definition in lineage:
             for candidate in self._candidates(definition):
-                if candidate.evidence.kind == "renamed" and candidate.path == path:
-                    old, new = name_of(definition), name_of(candidate.node)
+                old, new = name_of(definition), name_of(candidate.node)
+                if candidate.path == path and new != old and candidate.evidence.kind != "split":
                     found.append(Renaming("definition", names[definition], old, new))
         return found
 

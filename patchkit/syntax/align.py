@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from patchkit.syntax.match import Pairs, match_exact, match_lists, match_similar, overlap, tokens
-from patchkit.syntax.tree import STATEMENT_LISTS, Module, Node
+from patchkit.syntax.match import (
+    Pairs,
+    match_exact,
+    match_lists,
+    match_similar,
+    overlap,
+    same_head,
+    tokens,
+)
+from patchkit.syntax.tree import STATEMENT_LISTS, Module, Node, is_docstring
 
 
 class Alignment:
@@ -118,7 +126,8 @@ def wrapped(olds: Sequence[Node], news: Sequence[Node], pairs: Pairs) -> dict[No
     """
     matched_old, matched_new = {i for i, _ in pairs}, {j for _, j in pairs}
     missing = [n for i, n in enumerate(olds) if i not in matched_old]
-    code = [n for n in missing if n.kind != "Comment"]
+    # A docstring stays outside whatever is put around the body.
+    code = [n for n in missing if n.kind != "Comment" and not is_docstring(n)]
     blocks = [n for j, n in enumerate(news) if j not in matched_new and n.kind in _WRAPPERS]
     if not code or not blocks:
         return {}
@@ -126,7 +135,10 @@ def wrapped(olds: Sequence[Node], news: Sequence[Node], pairs: Pairs) -> dict[No
     plain = {news[j]: olds[i] for i, j in match_similar(olds, news, pairs)}
     found: list[dict[Node, Node]] = []
     for block in blocks:
-        # The block may be an old statement that changed: then it keeps more of it than any inside.
+        # The block may be an old statement that changed: then it has the same head, or keeps more
+        # of it than any inside.
+        if block in plain and same_head(plain[block], block):
+            continue
         as_itself = _kept(plain[block], block) if block in plain else 0.0
         for inner in _inner_lists(block):
             images = {missing[i]: inner[j] for i, j in match_lists(missing, inner)}

@@ -18,8 +18,8 @@ from itertools import pairwise
 from patchkit.diff.sequence import longest_increasing
 from patchkit.syntax.tree import Node
 
-# Dice shares of common words: half in common (a third where both sides have one element left), and
-# a tenth ahead of every rival.
+# Dice shares of common words: half in common (a third where both sides have one element left, or a
+# block with the same head), and a tenth ahead of every rival.
 SIMILAR = 0.5
 SIMILAR_ALONE = 0.34
 MARGIN = 0.1
@@ -81,9 +81,18 @@ def match_exact(old: Sequence[Node], new: Sequence[Node]) -> Pairs:
 
 
 def match_similar(old: Sequence[Node], new: Sequence[Node], known: Pairs) -> Pairs:
-    """Return `known` and the pairs of what is left between them that are clearly most similar."""
-    pairs = dict(known)
-    _match_between(old, new, pairs, set(pairs.values()), _match_similar)
+    """Return `known` and the pairs of what is left between them that are clearly most similar.
+
+    What one pair leaves on either side may be forced then: content that is repeated elsewhere can
+    be unique there.
+    """
+    pairs, count = dict(known), -1
+    taken = set(pairs.values())
+    while count < len(pairs) < min(len(old), len(new)):
+        count = len(pairs)
+        _match_between(old, new, pairs, taken, _match_similar)
+        if len(pairs) > count:
+            _match_between(old, new, pairs, taken, _match_content)
     return sorted(pairs.items())
 
 
@@ -221,7 +230,7 @@ def _match_similar(
     for (i, j), score in sorted(scores.items(), key=lambda item: (-item[1], item[0])):
         rivals = [s for (x, y), s in scores.items() if (x == i) != (y == j)]
         alone = len(olds) == 1 and len(news) == 1
-        needed = SIMILAR_ALONE if alone else SIMILAR
+        needed = SIMILAR_ALONE if alone or same_head(old[i], new[j]) else SIMILAR
         if score >= needed and all(score - rival >= MARGIN for rival in rivals):
             result.append((i, j))
     return longest_increasing(sorted(result))
@@ -234,6 +243,27 @@ def _may_be_same(old: Node, new: Node) -> bool:
     if old.kind == "branch":
         return True
     return key_of(old) == key_of(new)
+
+
+_HEADS = {
+    "While": ("test",), "For": ("target", "iter"), "AsyncFor": ("target", "iter"),
+    "With": ("items",), "AsyncWith": ("items",), "branch": ("test",),
+}  # fmt: skip
+
+
+def same_head(old: Node, new: Node) -> bool:
+    """Return whether two are blocks that loop over, test or enter the same."""
+    if old.kind == new.kind == "If":
+        old, new = old.slots[0].nodes[0], new.slots[0].nodes[0]
+    if old.kind != new.kind or old.kind not in _HEADS:
+        return False
+    for name in _HEADS[old.kind]:
+        left, right = old.slot_named(name), new.slot_named(name)
+        if left is None or right is None:
+            return False  # an `else`
+        if [n.digest for n in left.nodes] != [n.digest for n in right.nodes]:
+            return False
+    return True
 
 
 def _twins(left: str, right: str) -> bool:
