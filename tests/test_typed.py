@@ -331,3 +331,84 @@ def test_that_two_locals_start_as_none_makes_them_no_rename() -> None:
     result = move(base, authored, target)
     assert not result.ok
     assert result.tree.files[PATH].decode() == target
+
+
+def test_what_changed_upstream_in_a_definition_that_the_patch_renames_stays() -> None:
+    base = "def load(a):\n    x = first(a)\n    y = second(x)\n    z = third(y)\n    return z\n"
+    authored = base.replace("def load(a)", "def load_all(a, b)").replace("third(y)", "third(y, b)")
+    target = base.replace("second(x)", "second(x, quiet=True)")
+    assert moved(base, authored, target) == target.replace(
+        "def load(a)", "def load_all(a, b)"
+    ).replace("third(y)", "third(y, b)")
+
+
+def test_a_docstring_outside_the_block_that_was_put_around_the_body_is_replaced_as_well() -> None:
+    base = BODY.replace("def f(a):\n", 'def f(a):\n    """Say it."""\n    from m import first\n')
+    authored = base.replace("Say it.", "Do it now.").replace("from m", "from n")
+    target = GUARDED.replace(
+        "    with guard():\n", '    """Say it."""\n    with guard():\n        from m import first\n'
+    )
+    assert moved(base, authored, target) == target.replace("Say it.", "Do it now.").replace(
+        "from m", "from n"
+    )
+
+
+def test_a_callee_that_took_an_argument_is_placed_whole_or_refused() -> None:
+    base = "def f(t, p):\n    return t.decode(\n        t.encode(p, special=False)\n    )\n"
+    authored = base.replace("t.encode(p", "cached(t, p")
+    target = base.replace("encode(p,", "encode(p.text,")
+    result = move(base, authored, target)
+    wanted = target.replace("t.encode(p", "cached(t, p")
+    assert result.tree.files[PATH].decode() == (wanted if result.ok else target)
+    assert all("does not parse" not in (o.reason or "") for o in result.outcomes)
+
+
+def test_a_condition_inside_a_condition_may_be_extended() -> None:
+    base = "def f(a, b):\n    if a > 1 and b:\n        x = 1\n        y = 2\n    return a\n"
+    authored = base.replace("        y = 2\n", "        y = 3\n")
+    target = base.replace("a > 1 and b", "(a > 1 or a.seq) and b")
+    assert moved(base, authored, target) == target.replace("y = 2", "y = 3")
+    other = base.replace("a > 1 and b", "a > 2 and b")
+    assert not move(base, authored, other).ok
+
+
+def test_a_kernel_is_the_same_on_another_grid_and_another_kernel_is_not() -> None:
+    base = (
+        "def f(x, n):\n    scale_kernel[(n,)](\n        x,\n        n,\n        BLOCK=16,\n    )\n"
+    )
+    authored = base.replace("BLOCK=16", "BLOCK=32")
+    target = base.replace("[(n,)]", "[(n + 1,)]").replace(
+        "        x,\n", "        x,\n        x,\n"
+    )
+    assert moved(base, authored, target) == target.replace("BLOCK=16", "BLOCK=32")
+    assert not move(base, authored, target.replace("scale_kernel", "shift_kernel")).ok
+
+
+def test_a_comment_and_an_expression_may_stand_in_another_order_than_their_neighbours() -> None:
+    base = (
+        "def f(n, k):\n    if n > 8:\n        return slow(n)\n\n    if on() and fits(n):\n"
+        "        return fast(n)\n    return k\n"
+    )
+    authored = base.replace("    if on() and fits(n):", "    # Small ones win.\n    if fits(n):")
+    target = base.replace("return slow(n)", "return slow(n, k)").replace("n > 8", "n > 9")
+    target = target.replace("def f(n, k):\n", "def f(n, k):\n    log(n)\n")
+    result = move(base, authored, target)
+    wanted = target.replace("    if on() and fits(n):", "    # Small ones win.\n    if fits(n):")
+    assert result.tree.files[PATH].decode() == (wanted if result.ok else target)
+
+
+def test_a_local_is_renamed_although_upstream_dropped_one_of_its_bindings() -> None:
+    base = (
+        "def f(a):\n    hits = look(a)\n    if hits == a:\n        hits = max(0, a - 1)\n"
+        "    return hits\n"
+    )
+    authored = base.replace("look(a)", "look(a.num)").replace(
+        "    return", "    check(hits)\n    return"
+    )
+    target = "def f(a):\n    found = look(a)\n    return found\n"
+    result = move(base, base.replace("    if hits", "    check(hits)\n    if hits"), target)
+    assert not result.ok  # the neighbour is gone
+    target = target.replace("    return", "    log(a)\n    return")
+    authored = base.replace("    hits = look(a)\n", "    hits = look(a)\n    check(hits)\n", 1)
+    authored = base.replace("    return hits", "    return check(hits)")
+    assert moved(base, authored, target) == target.replace("return found", "return check(found)")

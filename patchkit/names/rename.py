@@ -208,18 +208,18 @@ def _same_sites(old: Counter[str], new: Counter[str]) -> bool:
     return bool(old) and old == new
 
 
-# Statements that bind a name change, and upstream adds some: two thirds of the old ones say it.
+# Statements that bind a name change, and upstream adds and drops some: two thirds say it.
 _MOST = 2 / 3
 
 
 def _share(old: Counter[str], new: Counter[str]) -> float:
-    """The share of the statements that bound the old name which bind the new one.
+    """The share of common statements in those that bound the old name, or that bind the new one.
 
     That a name starts as the same constant says nothing by itself.
     """
     common = old & new
     telling = any(not site.startswith("Assign([§],Constant(") for site in common)
-    return common.total() / old.total() if telling else 0.0
+    return common.total() / min(old.total(), new.total()) if telling else 0.0
 
 
 def _binding_sites(

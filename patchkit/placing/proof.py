@@ -8,6 +8,7 @@ images of the same neighbours, and when no other edit was made. A refutation nam
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -80,15 +81,36 @@ def _compare(
         return Refuted(
             "same-change", f"the patch makes {len(wanted)} edits, the landing {len(made)}"
         )
-    order = sorted(wanted, key=lambda entry: _image_position(*entry))
     evidence = []
-    for (edit, alignment), counterpart in zip(order, made, strict=True):
+    for (edit, alignment), counterpart in _counterparts(wanted, made):
         problem = _differs(edit, counterpart) or _misplaced(edit, counterpart, alignment)
         if problem:
             return problem
         evidence.append((edit, _place_evidence(edit, counterpart)))
     stray = _stray_layout(authored, landed, made)
     return stray or Proven(tuple(landed), tuple(evidence))
+
+
+def _counterparts(
+    wanted: Sequence[tuple[Edit, Alignment]], made: Sequence[Edit]
+) -> list[tuple[tuple[Edit, Alignment], Edit]]:
+    """Each authored edit with a landed one: of those that say the same, in the order of the target.
+
+    Where no landed edit says the same, what is left over is paired, to be refuted.
+    """
+    landed: dict[object, deque[Edit]] = defaultdict(deque)
+    for edit in made:
+        landed[edit.payload].append(edit)
+    pairs: list[tuple[tuple[Edit, Alignment], Edit]] = []
+    lone = []
+    for entry in sorted(wanted, key=lambda entry: _image_position(*entry)):
+        same = landed[entry[0].payload]
+        if same:
+            pairs.append((entry, same.popleft()))
+        else:
+            lone.append(entry)
+    used = {id(edit) for _, edit in pairs}
+    return [*zip(lone, [e for e in made if id(e) not in used], strict=True), *pairs]
 
 
 def _image_position(edit: Edit, alignment: Alignment) -> tuple[int, int]:

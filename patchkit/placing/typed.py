@@ -177,6 +177,8 @@ def _replaced(edit: Edit, alignment: Alignment) -> Piece | None:
     if images is None:
         return None
     source = edit.new_container.module
+    if len({n.slot for n in (*edit.removed, *edit.inserted)}) > 1:
+        return None  # what stands between a callee and its arguments is not in either
     first, last = _spelled(edit.inserted[0])[0], _spelled(edit.inserted[-1])[1]
     start, end = _spelled(images[0])[0], _spelled(images[-1])[1]
     shift = _indentation(alignment.new, start) - _indentation(source, first)

@@ -107,14 +107,36 @@ def _same_frame(node: Node, parent: Node) -> bool:
         digests = {n.digest for n in left.nodes}
         if digests == {n.digest for n in right.nodes}:
             continue
-        parts = {part.digest for n in right.nodes if n.kind in _EXTENDED for part in n.children}
+        if name == "func" and _same_kernel(left.nodes[0], right.nodes[0]):
+            continue
+        parts = set().union(*(_conditions(n) for n in right.nodes))
         parts |= {n.digest for n in right.nodes if name == "items"}
-        if not digests <= parts:
+        if not set().union(*(_parts(n) for n in left.nodes)) <= parts:
             return False
     return True
 
 
-_EXTENDED = ("BoolOp", "Call")
+def _same_kernel(old: Node, new: Node) -> bool:
+    """Whether two calls launch the same kernel, on whatever grid (`kernel[grid](...)`)."""
+    return old.kind == new.kind == "Subscript" and (
+        old.slots[0].nodes[0].digest == new.slots[0].nodes[0].digest
+    )
+
+
+def _parts(condition: Node) -> set[bytes]:
+    """The conditions that a test joins with `and` and `or`, or the one that it is."""
+    if condition.kind != "BoolOp":
+        return {condition.digest}
+    return set().union(*(_parts(n) for n in condition.children))
+
+
+def _conditions(node: Node) -> set[bytes]:
+    """What a test joins, or what a call around a loop's iterable holds."""
+    if node.kind == "BoolOp":
+        return _parts(node)
+    return {n.digest for n in node.children} if node.kind == "Call" else set()
+
+
 _WRAPPERS = ("With", "AsyncWith", "If", "Try", "TryStar", "For", "AsyncFor", "While")
 
 
