@@ -114,6 +114,8 @@ def test_a_method_that_was_renamed_in_a_class_that_moved_takes_its_hunk_along() 
     )
     (outcome,) = result.outcomes
     assert outcome.definition_after == "K.prepare_all"
+    said = [str(e) for e in outcome.evidence]
+    assert "`K.prepare` is called `prepare_all` in the target; its uses follow" in said
 
 
 def test_a_method_of_a_like_class_is_not_what_the_method_of_its_name_calls() -> None:
@@ -125,6 +127,29 @@ def test_a_method_of_a_like_class_is_not_what_the_method_of_its_name_calls() -> 
     assert result.ok
     assert texts(result)[PATH] == base.replace("class K", "class KLegacy") + "\n\n" + (
         changed.replace("        step4(x, 4)\n", "        step4(x, 4)\n        self.mine(x)\n")
+    )
+
+
+def test_what_a_method_of_another_object_says_is_not_what_a_function_said() -> None:
+    target = (
+        f"import os\n\n\nclass K:\n{method('run')}\n\n"
+        "def launch(x):\n    return os.run(x)\n\n\ndef other(x):\n    return os\n"
+    )
+    assert refuses(BASE, AUTHORED, target)
+
+
+def test_a_function_is_not_called_because_the_method_has_its_name() -> None:
+    base = f"class K:\n{method('run')}"
+    authored = base.replace("        step4(x, 4)\n", "        step4(x, 4)\n        self.mine(x)\n")
+    changed = base.replace("        step8(x, 8)\n", "        if x:\n            return x\n")
+    copy = f"\n\ndef run(self, x):\n{STEPS}    return x\n"
+    result = move(base, authored, changed + copy)
+    assert result.ok
+    assert texts(result)[PATH] == copy.join(
+        [
+            changed.replace("        step4(x, 4)\n", "        step4(x, 4)\n        self.mine(x)\n"),
+            "",
+        ]
     )
 
 

@@ -283,9 +283,18 @@ def test_a_loop_with_the_same_head_is_itself_and_not_the_like_one_inside() -> No
     )
 
 
+def test_a_loop_in_which_much_was_added_is_not_the_like_one_inside_either() -> None:
+    inner = "        for j in range(i):\n            use(base + 0 * stride + off, i, j)\n"
+    base = f"def f(a):\n    for i in range(a):\n{inner}    return a\n"
+    authored = base.replace("base + 0 * stride + off", "base + off")
+    extra = "".join(f"        scale{n} = load(weights{n}, a, i)\n" for n in range(12))
+    target = base.replace(inner, extra + inner)
+    assert moved(base, authored, target) == target.replace("base + 0 * stride + off", "base + off")
+
+
 def test_repeated_statements_are_told_apart_by_the_block_beside_them() -> None:
     head = "def f(self, c):\n    self.begin(c)\n"
-    twice = "    self.level = depth(c)\n    self.width = 2 * c\n"
+    twice = "    self.step(c)\n    self.step(c)\n    self.width = 2 * c\n"
     block = "    with self.mark(c):\n        self.visual = Tower(c, prefix=1)\n"
     base = f"{head}{twice}{block}    return c\n"
     authored = f"{head}{block}    return c\n"
@@ -322,6 +331,19 @@ def test_a_local_of_which_a_third_became_another_is_no_rename() -> None:
     result = move(base, authored, target)
     assert not result.ok
     assert result.tree.files[PATH].decode() == target
+
+
+def test_two_thirds_of_the_bindings_make_a_rename_and_half_of_them_do_not() -> None:
+    steps = ["first(a)", "second(x)", "third(x, a)", "fourth(x)"]
+    base = "def f(a):\n" + "".join(f"    x = {s}\n" for s in steps) + "    return x\n"
+    authored = base.replace("    return x", "    return check(x)")
+    target = base.replace("x", "hidden")
+    one = target.replace("second(hidden)", "other(hidden, a)")
+    assert moved(base, authored, one) == one.replace("return hidden", "return check(hidden)")
+    two = one.replace("third(hidden, a)", "more(hidden)")
+    result = move(base, authored, two)
+    assert not result.ok
+    assert result.tree.files[PATH].decode() == two
 
 
 def test_that_two_locals_start_as_none_makes_them_no_rename() -> None:

@@ -51,11 +51,6 @@ class Correspondent:
     method: Method | None  # None: same name in the same file
     evidence: Evidence
 
-    def old_name(self, definition: Node) -> str:
-        """The qualified name that it has once a rename of the definition is taken back."""
-        scope, dot, _ = self.name.rpartition(".")
-        return scope + dot + name_of(definition)
-
 
 class Correspondence:
     """Finds correspondents in one target tree; answers are remembered."""

@@ -123,12 +123,7 @@ class Views:
     ) -> View:
         ground = self.ground(path)
         names = outline_of(ground.module).by_name
-        overrides = {}
-        for definition, candidate in found:
-            # On the ground a renamed definition has its old name again.
-            image = names.get(candidate.name) or names.get(candidate.old_name(definition))
-            if image is not None:
-                overrides[definition] = image
+        overrides = {d: names[c.name] for d, c in found if c.name in names}
         key = (path, frozenset((a.start, b.start) for a, b in overrides.items()))
         if key not in self._views:
             alignment = Alignment(self.edits.base, ground.module, overrides)

@@ -17,7 +17,7 @@ from patchkit.syntax.match import (
     same_head,
     tokens,
 )
-from patchkit.syntax.tree import STATEMENT_LISTS, Module, Node, is_docstring
+from patchkit.syntax.tree import STATEMENT_LISTS, Module, Node
 
 
 class Alignment:
@@ -148,8 +148,7 @@ def wrapped(olds: Sequence[Node], news: Sequence[Node], pairs: Pairs) -> dict[No
     """
     matched_old, matched_new = {i for i, _ in pairs}, {j for _, j in pairs}
     missing = [n for i, n in enumerate(olds) if i not in matched_old]
-    # A docstring stays outside whatever is put around the body.
-    code = [n for n in missing if n.kind != "Comment" and not is_docstring(n)]
+    code = [n for n in missing if n.kind != "Comment"]
     blocks = [n for j, n in enumerate(news) if j not in matched_new and n.kind in _WRAPPERS]
     if not code or not blocks:
         return {}
