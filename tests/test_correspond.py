@@ -153,6 +153,17 @@ def test_a_function_is_not_called_because_the_method_has_its_name() -> None:
     )
 
 
+def test_a_parameter_stays_with_the_name_although_the_body_went_behind_a_call() -> None:
+    authored = BASE.replace("def launch(x)", "def launch(x, quiet=False)")
+    target = (
+        "import os\n\n\ndef launch(x):\n    step0(x, 0)\n    return _launch(x)\n\n\n"
+        f"def _launch(x):\n{STEPS}    return x\n\n\ndef other(x):\n    return os\n"
+    )
+    result = move(BASE, authored, target)
+    assert result.ok
+    assert texts(result)[PATH] == target.replace("def launch(x)", "def launch(x, quiet=False)")
+
+
 def test_names_inside_a_renamed_class_are_said_with_its_new_name() -> None:
     steps = (
         Renaming("definition", "K", "K", "Kernel"),

@@ -20,6 +20,9 @@ from patchkit.syntax.outline import name_of, outline_of
 from patchkit.syntax.tree import Module, Node
 
 
+_HEAD = ("decorators", "params", "bases", "returns", "type_params", "keywords", "close", "colon")
+
+
 @dataclass(frozen=True)
 class Ground:
     """A target file as a patch is placed on it, and the renames to make again afterwards."""
@@ -85,6 +88,8 @@ class Views:
 
     def split(self, group: Group) -> Iterator[View]:
         """Return the views in which a definition is the new one that its old name calls."""
+        if all(edit.container.is_definition and edit.slot in _HEAD for edit in group.edits):
+            return  # a parameter is one of the definition of that name, wherever its body went
         for definition in self.definitions(group):
             for candidate in self._candidates(definition):
                 if candidate.evidence.kind == "split":
