@@ -19,7 +19,6 @@ from patchkit.syntax.align import Alignment
 from patchkit.syntax.outline import name_of, outline_of
 from patchkit.syntax.tree import Module, Node
 
-
 _HEAD = ("decorators", "params", "bases", "returns", "type_params", "keywords", "close", "colon")
 
 
