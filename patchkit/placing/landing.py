@@ -24,6 +24,7 @@ from patchkit.placing.adaptation import (
 )
 from patchkit.placing.place import Verdict
 from patchkit.placing.place_file import place_file
+from patchkit.placing.placers import Placers
 from patchkit.placing.plan import PatchPlan, PlannedFile
 from patchkit.placing.units import Fact, facts_added, missing_partner
 from patchkit.syntax.tree import NotPythonError
@@ -78,8 +79,9 @@ def land_patch(
     `missing` is what earlier patches did not land; `banned` hunks keep the verdict given.
     """
     stopped = dict(banned or {})
+    placers = Placers()
     while True:
-        landing = place_patch(plan, base, target, adaptations, stopped)
+        landing = place_patch(plan, base, target, adaptations, stopped, placers)
         found = _violations(plan, target, landing, missing)
         new = {n: v for n, v in found.items() if n not in stopped}
         if not new:
@@ -93,13 +95,18 @@ def place_patch(
     target: SourceTree,
     adaptations: Sequence[Adaptation],
     banned: Mapping[int, Verdict],
+    placers: Placers | None = None,
 ) -> Landing:
-    """Return every section placed, with no check of the whole."""
+    """Return every section placed, with no check of the whole.
+
+    `placers` are those of the patch in an earlier round.
+    """
     draft = _Draft()
+    placers = placers or Placers()
     usable, stopped = _choose(plan, target, adaptations, banned)
     base_now, target_now = base, target
     for file in plan.files:
-        placement = place_file(file, base_now, target_now, stopped)
+        placement = place_file(file, base_now, target_now, stopped, placers)
         draft.verdicts.update(placement.verdicts)
         draft.contents.update(placement.contents)
         draft.modes.update(placement.modes)
