@@ -163,31 +163,33 @@ def _arguments(node: ast.Call) -> Iterator[Fact]:
         yield Fact("passes position", str(index), called, arg.lineno)
 
 
-# What an unlanded fact of one kind takes away from facts of which other kinds.
+# What an unlanded fact of one kind takes away from facts of which other kind, and whether those
+# have to be of the same name and of the same owner.
 _NEEDS = {
-    "member": ("attribute",),
-    "parameter": ("passes",),
-    "position": ("passes position",),
-    "passes": ("required",),
-    "passes position": ("required",),
-    "name": ("import",),
+    "member": ("attribute", True, False),
+    "parameter": ("passes", True, True),
+    "position": ("passes position", True, True),
+    "passes": ("required", True, True),
+    "passes position": ("required", False, True),
+    "name": ("import", True, False),
 }
+NEEDED = frozenset(_NEEDS)
 
 
 def missing_partner(uses: Iterable[Fact], missing: Iterable[Fact]) -> tuple[Fact, Fact] | None:
-    """Return a fact among `uses` that needs one among `missing`, with that one."""
-    uses = list(uses)
+    """Return a fact among `uses` that needs one among `missing`, the first, with that one."""
+    first: dict[tuple[str, str, str], Fact] = {}
+    for use in uses:
+        for name in (use.name, ""):
+            for owner in (use.owner, ""):
+                first.setdefault((use.kind, name, owner), use)
+    if not first:
+        return None
     for gone in missing:
-        for kind in _NEEDS.get(gone.kind, ()):
-            for use in uses:
-                if use.kind == kind and _matches(use, gone):
-                    return use, gone
+        need = _NEEDS.get(gone.kind)
+        if need is not None:
+            kind, by_name, by_owner = need
+            key = kind, gone.name if by_name else "", gone.owner if by_owner else ""
+            if key in first:
+                return first[key], gone
     return None
-
-
-def _matches(use: Fact, gone: Fact) -> bool:
-    if gone.kind in ("passes", "passes position"):
-        return use.owner == gone.owner and (use.name == gone.name or gone.kind != "passes")
-    if gone.kind in ("parameter", "position"):
-        return use.owner == gone.owner and use.name == gone.name
-    return use.name == gone.name
