@@ -15,9 +15,10 @@ FILES = [f"vllm/part{number}.py" for number in range(9)]
 
 def release(changed: int) -> SourceTree:
     """Files of six functions of which the first `changed` return something else."""
+    now, then = "return first + second", "return (\n        first - second)"
     text = "".join(
         f"def f{n}(a, b):\n    first = a\n    second = b\n    third{n} = a\n    use(third{n})\n"
-        f"    return first {'-' if n < changed else '+'} second\n\n\n"
+        f"    {then if n < changed else now}\n\n\n"
         for n in range(6)
     )
     return SourceTree(
