@@ -93,6 +93,13 @@ def gpu(session: nox.Session) -> None:
     session.run("pytest", "-m", "gpu", *session.posargs, success_codes=[0, 5])
 
 
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Time rebases by the size of the series: nox -s bench -- --hunks 10,100 --repeat 3"""
+    install(session, "test")
+    session.run("python", "-m", "tests.bench", *session.posargs)
+
+
 @nox.session(name="bench-rebase")
 def bench_rebase(session: nox.Session) -> None:
     """Judge placing on real upstream changes: nox -s bench-rebase -- --releases 0.23.0:0.24.0"""

@@ -8,6 +8,20 @@ from types import MappingProxyType
 
 REGULAR = 0o100644
 EXECUTABLE = 0o100755
+PYTHON = (".py", ".pyi")  # how the names of Python files end
+
+
+def search_files(files: Mapping[str, bytes], word: bytes, *, python: bool) -> list[str]:
+    """Return the paths that hold a word, in the order of the mapping.
+
+    A mapping that knows a faster way than to read every file has a method `search`.
+    """
+    search = getattr(files, "search", None)
+    if search is not None:
+        found: list[str] = search(word, python=python)
+        return found
+    paths = [p for p in files if p.endswith(PYTHON)] if python else list(files)
+    return [path for path in paths if word in files[path]]
 
 
 class Overlay(Mapping[str, bytes]):
@@ -49,12 +63,13 @@ class Overlay(Mapping[str, bytes]):
         """The paths that the tree holds besides but that are no text, such as compiled modules."""
         return frozenset(getattr(self._lower, "left_out", ()))
 
-    def search(self, word: bytes) -> list[str]:
-        """Return the paths of the files that hold a word."""
-        search = getattr(self._lower, "search", None)
-        found = search(word) if search else [p for p, c in self._lower.items() if word in c]
-        below = [path for path in found if path not in self._changes]
-        return below + [path for path, new in self._changes.items() if new and word in new]
+    def search(self, word: bytes, *, python: bool = False) -> list[str]:
+        """Return the paths of the files, or of the Python files alone, that hold a word."""
+        below = [
+            p for p in search_files(self._lower, word, python=python) if p not in self._changes
+        ]
+        changed = {path: new for path, new in self._changes.items() if new}
+        return below + search_files(changed, word, python=python)
 
 
 @dataclass(frozen=True)
@@ -81,6 +96,10 @@ class SourceTree:
         files = Overlay(self.files, changes)
         kept = {p: m for p, m in self.modes.items() if changes.get(p, b"") is not None}
         return replace(self, files=files, modes=MappingProxyType({**kept, **(modes or {})}))
+
+    def python_holding(self, word: bytes) -> list[str]:
+        """Return the paths of the Python files that hold a word, in the order of the mapping."""
+        return search_files(self.files, word, python=True)
 
     def mode(self, path: str) -> int:
         """Return the git mode of a file."""

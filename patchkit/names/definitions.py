@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-CALLABLE = frozenset({"method", "function", "class"})
-_STORE = re.compile(rb"\s*(?:[:,)\]]|[-+*/|&@%^<>]*=(?!=)|in\b|as\b)")
-_COMMA_ENDS_LINE = re.compile(rb"[^\n#]*,[ \t]*(?:#[^\n]*)?\r?\n")
+from patchkit.names.mentions import places
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _READING = frozenset({"getattr", "hasattr", "attrgetter"})
 _NAMING = frozenset({"namedtuple", "Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"})
@@ -51,7 +49,7 @@ class Definition:
 @lru_cache(maxsize=4096)
 def definitions_of(source: bytes, name: str) -> tuple[Definition, ...]:
     """Return where a module defines a name; "text" where this Python cannot parse it."""
-    lines = sorted({source.count(b"\n", 0, at) + 1 for at in _places(source, name)})
+    lines = sorted({source.count(b"\n", 0, at) + 1 for at in places(source, name)})
     if not lines:
         return ()
     tree = _parsed(source)
@@ -87,50 +85,6 @@ def _spans(node: ast.AST, lines: list[int]) -> bool:
     if first is None or last is None:
         return True
     return bisect_right(lines, last) > bisect_left(lines, first)
-
-
-def is_read(source: bytes, name: str) -> bool:
-    """Return whether some text looks like a read of an attribute of that name."""
-    return any(
-        source[max(match.start() - 1, 0) : match.start()] == b"."
-        and not _STORE.match(source, match.end())
-        for match in _pattern(name).finditer(source)
-    )
-
-
-def may_define(source: bytes, name: str, kinds: frozenset[str]) -> bool:
-    """Return whether some text looks like such a definition (no parse; errs to yes)."""
-    word = name.encode()
-    if kinds <= CALLABLE:
-        return b"def " + word in source or b"class " + word in source
-    return next(_places(source, name), None) is not None
-
-
-def _places(source: bytes, name: str) -> Iterator[int]:
-    """Yield the offsets at which the name may be bound."""
-    for match in _pattern(name).finditer(source):
-        if _may_bind(source, *match.span()):
-            yield match.start()
-
-
-def _may_bind(source: bytes, start: int, end: int) -> bool:
-    """Whether the word in a span is more than a read of an attribute or a keyword argument."""
-    before = source[max(start - 1, 0) : start]
-    if before == b".":
-        return _STORE.match(source, end) is not None
-    if before.isalnum() or before == b"_":
-        return False
-    if source[end : end + 1] != b"=" or source[end : end + 2] == b"==":
-        return True
-    # `f(NAME=x)`, or `NAME=x,` on a line of its own: an assignment has its spaces, or no comma
-    line = source[source.rfind(b"\n", 0, start) + 1 : start]
-    return not line.strip() and not _COMMA_ENDS_LINE.match(source, end)
-
-
-@lru_cache(maxsize=1024)
-def _pattern(name: str) -> re.Pattern[bytes]:
-    # The word first: a lookbehind in front of it makes the search ten times slower.
-    return re.compile(re.escape(name.encode()) + rb"(?!\w)")
 
 
 def _defined_by(node: ast.AST, place: str, name: str) -> Iterator[Definition]:

@@ -118,13 +118,10 @@ def _left_out(tree: SourceTree) -> frozenset[str]:
 
 def _is_relied_on(module: str, tree: SourceTree) -> bool:
     """Whether a file of the tree imports a module that has no file."""
-    word = module.encode()
-    search = getattr(tree.files, "search", None)
-    paths = search(word) if search else [p for p, c in tree.files.items() if word in c]
     return any(
         path.endswith(".py")
         and any(use.module == module for use in _safe_imports(tree.files[path], path))
-        for path in paths
+        for path in tree.python_holding(module.encode())
     )
 
 

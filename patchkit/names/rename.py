@@ -112,8 +112,8 @@ def _rename(source: bytes, renaming: Renaming, scope: str, old: str, new: str) -
 
 
 def _names_in(tree: ast.AST) -> set[str]:
-    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
-    return names | {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+    nodes = [n for n in ast.walk(tree) if isinstance(n, (ast.Name, ast.arg))]
+    return {n.id if isinstance(n, ast.Name) else n.arg for n in nodes}
 
 
 def _definition_spans(module: Module, node: Node, old: str, new: str) -> list[tuple[int, int]]:
@@ -177,6 +177,8 @@ def find_variables(name: str, base: Node, target: Node) -> tuple[Renaming, ...]:
     if not isinstance(before, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return ()
     if not isinstance(after, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return ()
+    if base.digest == target.digest:
         return ()
     lost = bound_names(before) - _names_in(after)
     gained = bound_names(after) - _names_in(before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from patchkit.names.scopes import MODULE_SCOPE
@@ -62,6 +62,22 @@ class Repeats:
                 self.doubled.append(Doubled(kind, scope, name, line))
             seen.add(key)
 
+    def add_alike(self, kind: str, scope: str, nodes: Sequence[ast.AST]) -> None:
+        """Note each node that says what one before it says."""
+        if len(nodes) < 2:
+            return
+        signs = [_sign(node) for node in nodes]
+        counts = Counter(signs)
+        seen: set[str] = set()
+        for node, sign in zip(nodes, signs, strict=True):
+            if counts[sign] < 2:
+                continue
+            text = ast.dump(node)
+            if text in seen:
+                line: int = getattr(node, "lineno", 0)
+                self.doubled.append(Doubled(kind, scope, shown(node), line))
+            seen.add(text)
+
     def look(self, node: ast.AST, scope: str) -> None:
         """Note what a node and all below it repeat."""
         stack: list[tuple[ast.AST, str]] = [(node, scope)]
@@ -94,7 +110,7 @@ class Repeats:
             names = [k for k in node.keywords if k.arg is not None]
             self.add("keyword", scope, [(k.arg, str(k.arg), k.value.lineno) for k in names])
         elif isinstance(node, ast.BoolOp):
-            self.add("operand", scope, _dumped(node.values))
+            self.add_alike("operand", scope, node.values)
         elif isinstance(node, ast.Lambda):
             self.add("parameter", scope, _parameters(node.args))
         elif isinstance(node, ast.Match):
@@ -111,7 +127,7 @@ class Repeats:
     ) -> None:
         """Note repeated decorators, parameters and class keywords."""
         own = qualified(scope, node.name)
-        self.add("decorator", own, _dumped(node.decorator_list))
+        self.add_alike("decorator", own, node.decorator_list)
         if isinstance(node, ast.ClassDef):
             self.add("keyword", own, [(k.arg, str(k.arg), k.value.lineno) for k in node.keywords])
         else:
@@ -143,9 +159,7 @@ class Repeats:
 
     def statements(self, body: list[ast.stmt], scope: str) -> None:
         """Note the statements that stand twice in one block."""
-        counted = [s for s in body if may_be_doubled(s)]
-        if len(counted) > 1:
-            self.add("statement", scope, _dumped(counted))
+        self.add_alike("statement", scope, [s for s in body if may_be_doubled(s)])
 
     def _display(self, node: ast.List | ast.Tuple | ast.Set, scope: str) -> None:
         elements = tuple(_element(e) for e in node.elts)
@@ -162,8 +176,7 @@ class Repeats:
             node = node.orelse[0]
             self._passed.add(id(node))
             tests.append(node.test)
-        if len(tests) > 1:
-            self.add("branch", scope, _dumped(tests))
+        self.add_alike("branch", scope, tests)
 
     def _cases(self, node: ast.Match, scope: str) -> None:
         items = []
@@ -233,11 +246,18 @@ def _keyed(nodes: Iterable[ast.expr | None]) -> list[tuple[str, str, int]]:
     return [(text, text, line) for text, line in texts if text is not None]
 
 
-def _dumped(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str, int]]:
-    """Yield (key, first line of the code, line) of each node."""
-    for node in nodes:
-        line: int = getattr(node, "lineno", 0)
-        yield ast.dump(node), shown(node), line
+def _sign(node: Hashable | ast.AST, depth: int = 3) -> Hashable:
+    """Return what nodes that say the same have in common; it costs a tenth of the whole."""
+    if not isinstance(node, ast.AST):
+        return node
+    parts: list[Hashable] = [type(node).__name__]
+    for name in node._fields if depth else ():
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            parts.append(len(value))
+            value = value[0] if value else None
+        parts.append(_sign(value, depth - 1))
+    return tuple(parts)
 
 
 def shown(node: ast.AST) -> str:

@@ -10,13 +10,14 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from patchkit.names.builtin_names import ATTRIBUTES, BUILTINS
-from patchkit.names.definitions import CALLABLE, Signature
+from patchkit.names.definitions import Signature
+from patchkit.names.mentions import CALLABLE
 from patchkit.names.reads import Read, reads
 from patchkit.names.tree_index import Found, TreeIndex
 from patchkit.outcome import Drift
 from patchkit.tree import SourceTree
 
-__all__ = ["DriftReport", "Read", "drift", "reads"]
+__all__ = ["DriftReport", "Read", "Surface", "drift", "reads"]
 
 # What an object has; what starts from a module of the package may be any name of that as well.
 _OBJECT = frozenset({"field", "method", "self", "store"})
@@ -50,18 +51,36 @@ def drift(
     where the search for definitions begins. What lies outside a partial target is not checked,
     unless the files that define it in the base are there and no longer do.
     """
-    check = _Check(base, target, path)
-    seen: set[tuple[str, str, str]] = set()
-    for read in sorted(found, key=lambda r: r.line):
-        key = read.kind, read.name, read.callee
-        if key in seen or read.name in own or read.callee in own or _is_foreign(read, package):
-            continue
-        seen.add(key)
-        if read.kind == "keyword":
-            check.keyword(read)
-        else:
-            check.name(read)
-    return DriftReport(tuple(check.drifts), tuple(check.not_checked))
+    return Surface(base, target, path, package).drift(found, own)
+
+
+class Surface:
+    """What base and target define, as seen from one file; what was looked up is remembered."""
+
+    def __init__(
+        self, base: SourceTree, target: SourceTree, path: str, package: str = "vllm"
+    ) -> None:
+        self._trees = base, target
+        self._base, self._target = TreeIndex(base, path), TreeIndex(target, path)
+        self._path = path
+        self._package = package
+
+    def drift(self, found: Iterable[Read], own: Collection[str] = ()) -> DriftReport:
+        """Return the drift of some reads of the file, as the function of that name does."""
+        check = _Check(*self._trees, self._path, self._base, self._target)
+        seen: set[tuple[str, str, str]] = set()
+        for read in sorted(found, key=lambda r: r.line):
+            key = read.kind, read.name, read.callee
+            if key in seen or read.name in own or read.callee in own:
+                continue
+            if _is_foreign(read, self._package):
+                continue
+            seen.add(key)
+            if read.kind == "keyword":
+                check.keyword(read)
+            else:
+                check.name(read)
+        return DriftReport(tuple(check.drifts), tuple(check.not_checked))
 
 
 def _is_foreign(read: Read, package: str) -> bool:
@@ -81,12 +100,12 @@ class _Check:
     base_tree: SourceTree
     target_tree: SourceTree
     path: str
+    base: TreeIndex
+    target: TreeIndex
     drifts: list[Drift] = field(default_factory=list)
     not_checked: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.base = TreeIndex(self.base_tree, self.path)
-        self.target = TreeIndex(self.target_tree, self.path)
         self.base_name = _label(self.base_tree, "the base")
         self.target_name = _label(self.target_tree, "the target")
 
@@ -133,13 +152,13 @@ class _Check:
         near = self.target.near(read.callee, CALLABLE)
         if near and _takes(self.target, near, read.name).accepted:
             return
-        old = self.base.everywhere(read.callee, CALLABLE)
+        old = self.base.everywhere(read.callee, CALLABLE, most=2)
         if len(old) != 1:
             return
         before = _takes(self.base, old[0], read.name)
         if not before.explicit:
             return
-        new = self.target.everywhere(read.callee, CALLABLE)
+        new = self.target.everywhere(read.callee, CALLABLE, most=2)
         text = (
             f"keyword `{read.name}` is accepted by `{read.callee}` in "
             f"{self.base_name} ({old[0].place})"
@@ -185,7 +204,7 @@ def _takes(index: TreeIndex, callee: Found, keyword: str) -> _Taken:
             if base in seen or base in _PLAIN_BASES:
                 continue
             seen.add(base)
-            classes = index.everywhere(base, frozenset({"class"}))
+            classes = index.everywhere(base, frozenset({"class"}), most=2)
             if len(classes) == 1:
                 stack.append(classes[0].definition.signature)
             else:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
 
-from patchkit.names.definitions import Definition, definitions_of, is_read, may_define
-from patchkit.tree import SourceTree
+from patchkit.names.definitions import Definition, definitions_of
+from patchkit.names.mentions import CALLABLE, HEADS, is_read, may_define
+from patchkit.tree import PYTHON, SourceTree
 
 # Most of what new code reads is defined close by: 120 files take 2 ms a word, a search of a whole
 # release 30 to 80 ms (0.28.0, 2 cores).
@@ -34,7 +36,7 @@ class TreeIndex:
         self.tree = tree
         self._path = path
         self._near: tuple[str, ...] | None = None
-        self._everywhere: dict[str, tuple[str, ...]] = {}
+        self._found: dict[bytes, tuple[str, ...]] = {}
 
     def near(self, name: str, kinds: frozenset[str]) -> Found | None:
         """Return a definition in a file close to the one that this was made for."""
@@ -42,11 +44,13 @@ class TreeIndex:
 
     def anywhere(self, name: str, kinds: frozenset[str]) -> Found | None:
         """Return the first definition that is met in the tree: whether there is one at all."""
-        return next(self._in_files(self._holding(name), name, kinds), None)
+        return next(self._in_files(self._holding(name, kinds), name, kinds), None)
 
-    def everywhere(self, name: str, kinds: frozenset[str]) -> tuple[Found, ...]:
-        """Return all definitions in the tree, by path and line."""
-        found = self._in_files(self._holding(name), name, kinds)
+    def everywhere(
+        self, name: str, kinds: frozenset[str], most: int | None = None
+    ) -> tuple[Found, ...]:
+        """Return the definitions in the tree by path and line: all, or the first `most` met."""
+        found = islice(self._in_files(self._holding(name, kinds), name, kinds), most)
         return tuple(sorted(found, key=lambda f: (f.path, f.definition.line)))
 
     def is_read_beyond(self, name: str, path: str) -> bool:
@@ -64,18 +68,22 @@ class TreeIndex:
                     if definition.kind in kinds:
                         yield Found(path, definition)
 
-    def _holding(self, name: str) -> tuple[str, ...]:
-        """The Python files that hold a word."""
-        if name not in self._everywhere:
-            word = name.encode()
-            search = getattr(self.tree.files, "search", None)
-            paths = search(word) if search else [p for p, c in self.tree.files.items() if word in c]
-            self._everywhere[name] = tuple(p for p in paths if p.endswith((".py", ".pyi")))
-        return self._everywhere[name]
+    def _holding(self, name: str, kinds: frozenset[str] = frozenset()) -> tuple[str, ...]:
+        """The Python files that hold a word, or for a callable what defines it."""
+        words = [name.encode()]
+        if kinds and kinds <= CALLABLE:
+            words = [head + name.encode() for head in HEADS]
+        paths = dict.fromkeys(path for word in words for path in self._searched(word))
+        return tuple(paths)
+
+    def _searched(self, word: bytes) -> tuple[str, ...]:
+        if word not in self._found:
+            self._found[word] = tuple(self.tree.python_holding(word))
+        return self._found[word]
 
     def _near_paths(self) -> tuple[str, ...]:
         if self._near is None:
-            python = [p for p in self.tree.files if p.endswith((".py", ".pyi"))]
+            python = [p for p in self.tree.files if p.endswith(PYTHON)]
             here = PurePosixPath(self._path).parts
             self._near = tuple(sorted(python, key=lambda p: _distance(here, p))[:_NEAR])
         return self._near

@@ -24,6 +24,7 @@ from patchkit.placing.likeness import (
     likeness,
     statement_digests,
 )
+from patchkit.syntax.headings import headings_of
 from patchkit.syntax.match import overlap, tokens
 from patchkit.syntax.outline import Outline, name_of, outline_or_none
 from patchkit.syntax.tree import Node
@@ -272,19 +273,14 @@ class Correspondence:
         return [first, *places]
 
     def _containing(self, word: bytes) -> list[str]:
-        search = getattr(self.target.files, "search", None)
-        if search is not None:
-            return sorted(search(word))
-        return sorted(p for p, content in self.target.files.items() if word in content)
+        return sorted(self.target.python_holding(word))
 
     def places_of(self, bare: str, first: str) -> tuple[str, ...]:
         """Where the target defines something of this name: what a person would look at."""
         found = []
         for path in self._files_defining(bare, first):
-            outline = self.outline(path)
-            for name, node in outline.by_name.items() if outline else ():
-                if name_of(node) == bare:
-                    found.append(f"{path}:{node.line} {name}")
+            headings = headings_of(self.target.files.get(path, b""))
+            found += [f"{path}:{h.line} {h.name}" for h in headings if h.bare == bare]
         return tuple(found)
 
 

@@ -24,8 +24,9 @@ from patchkit.placing.adaptation import (
 )
 from patchkit.placing.place import Verdict
 from patchkit.placing.place_file import place_file
+from patchkit.placing.placers import Placers
 from patchkit.placing.plan import PatchPlan, PlannedFile
-from patchkit.placing.units import Fact, facts_added, missing_partner
+from patchkit.placing.units import NEEDED, Fact, facts_added, missing_partner
 from patchkit.syntax.tree import NotPythonError
 from patchkit.tree import SourceTree
 
@@ -78,8 +79,9 @@ def land_patch(
     `missing` is what earlier patches did not land; `banned` hunks keep the verdict given.
     """
     stopped = dict(banned or {})
+    placers = Placers()
     while True:
-        landing = place_patch(plan, base, target, adaptations, stopped)
+        landing = place_patch(plan, base, target, adaptations, stopped, placers)
         found = _violations(plan, target, landing, missing)
         new = {n: v for n, v in found.items() if n not in stopped}
         if not new:
@@ -93,13 +95,18 @@ def place_patch(
     target: SourceTree,
     adaptations: Sequence[Adaptation],
     banned: Mapping[int, Verdict],
+    placers: Placers | None = None,
 ) -> Landing:
-    """Return every section placed, with no check of the whole."""
+    """Return every section placed, with no check of the whole.
+
+    `placers` are those of the patch in an earlier round.
+    """
     draft = _Draft()
+    placers = placers or Placers()
     usable, stopped = _choose(plan, target, adaptations, banned)
     base_now, target_now = base, target
     for file in plan.files:
-        placement = place_file(file, base_now, target_now, stopped)
+        placement = place_file(file, base_now, target_now, stopped, placers)
         draft.verdicts.update(placement.verdicts)
         draft.contents.update(placement.contents)
         draft.modes.update(placement.modes)
@@ -233,15 +240,15 @@ def authored_lines(file: PlannedFile, number: int) -> list[tuple[int, int]]:
 
 
 def missing_from(plan: PatchPlan, landing: Landing) -> list[Missing]:
-    """Return what the hunks of a patch that did not land would have introduced."""
+    """Return what others may need of what the hunks that did not land would have introduced."""
     result = []
     for file in plan.files:
         for number in file.numbers:
             if landing.verdicts[number].status in (Status.PLACED, Status.ALREADY_UPSTREAM):
                 continue
             lines = authored_lines(file, number)
-            for fact in facts_added(file.base, file.authored, lines):
-                result.append(Missing(fact, plan.patch.name, number))
+            added = facts_added(file.base, file.authored, lines)
+            result += [Missing(f, plan.patch.name, number) for f in added if f.kind in NEEDED]
     return result
 
 
@@ -359,15 +366,14 @@ def _owners(line: int, path: str, placed: list[int], landing: Landing) -> list[i
 def _partner(
     file: PlannedFile, number: int, gone: Sequence[Missing], patch: str
 ) -> tuple[Missing, str] | None:
-    others = [m for m in gone if (m.patch, m.hunk) != (patch, number)]
-    if not others:
+    if not gone:
         return None
     uses = facts_added(file.base, file.authored, authored_lines(file, number))
-    found = missing_partner(uses, (m.fact for m in others))
+    found = missing_partner(uses, (m.fact for m in gone if (m.hunk, m.patch) != (number, patch)))
     if found is None:
         return None
     use, fact = found
-    source = next(m for m in others if m.fact is fact)
+    source = next(m for m in gone if m.fact is fact and (m.hunk, m.patch) != (number, patch))
     return source, f"{use.kind} `{use.name}` needs what {source.label} would have added"
 
 

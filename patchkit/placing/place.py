@@ -97,6 +97,7 @@ class PythonPlacer:
         self.correspondence = correspondence
         self.views = Views(edits, path, correspondence)
         self._alignments: dict[str, Alignment] = {}
+        self._there: dict[int, Verdict | None] = {}  # by the number of a group's first hunk
 
     def place(self, banned: Mapping[int, Verdict]) -> tuple[dict[int, Verdict], dict[str, bytes]]:
         """Return the verdict on each hunk, and the content of each target file that changes."""
@@ -244,6 +245,12 @@ class PythonPlacer:
 
     def _upstream(self, group: Group) -> Verdict | None:
         """A verdict where the target has all of a group's edits already, or some of them."""
+        number = group.hunks[0].number
+        if number not in self._there:
+            self._there[number] = self._find_upstream(group)
+        return self._there[number]
+
+    def _find_upstream(self, group: Group) -> Verdict | None:
         edits = [e for e in group.edits if not e.is_layout] or group.edits
         for view in self.views.of(group):
             original = view.ground.original

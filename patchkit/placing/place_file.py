@@ -7,13 +7,15 @@ from dataclasses import dataclass, field, replace
 
 from patchkit.diff.model import FileChange
 from patchkit.outcome import Evidence, Method, Status
-from patchkit.placing.correspond import Correspondence
-from patchkit.placing.file_edits import FileEdits, FileJob
-from patchkit.placing.place import PythonPlacer, Verdict
+from patchkit.placing.file_edits import FileJob
+from patchkit.placing.place import Verdict
 from patchkit.placing.place_text import place_text
+from patchkit.placing.placers import Placers
 from patchkit.placing.plan import PlannedFile
 from patchkit.syntax.build import try_module
-from patchkit.tree import SourceTree
+from patchkit.tree import PYTHON, SourceTree
+
+Placed = tuple[Mapping[int, Verdict], Mapping[str, bytes]]
 
 
 @dataclass(frozen=True)
@@ -26,11 +28,16 @@ class FilePlacement:
 
 
 def place_file(
-    file: PlannedFile, base: SourceTree, target: SourceTree, banned: Mapping[int, Verdict]
+    file: PlannedFile,
+    base: SourceTree,
+    target: SourceTree,
+    banned: Mapping[int, Verdict],
+    placers: Placers,
 ) -> FilePlacement:
     """Return what becomes of one section on the target.
 
-    `banned` hunks keep the verdict that they come with; they are not tried.
+    `banned` hunks keep the verdict that they come with; they are not tried. `placers` are those of
+    the patch.
     """
     stopped = {n: banned[n] for n in file.numbers if n in banned}
     if len(stopped) == len(file.numbers):
@@ -45,8 +52,8 @@ def place_file(
     if not file.jobs:
         return _metadata(file, target, modes)
     if change is FileChange.RENAME and path not in target.files and new in target.files:
-        return _modify(file, new, base, target, banned)  # upstream renamed it as well
-    placement = _modify(file, path, base, target, banned)
+        return _modify(file, new, base, target, banned, placers)  # upstream renamed it as well
+    placement = _modify(file, path, base, target, banned, placers)
     if not any(v.status is Status.PLACED for v in placement.verdicts.values()):
         modes = {}
     elif path != new:
@@ -170,6 +177,7 @@ def _modify(
     base: SourceTree,
     target: SourceTree,
     banned: Mapping[int, Verdict],
+    placers: Placers,
 ) -> FilePlacement:
     assert file.base is not None
     assert file.authored is not None
@@ -179,7 +187,12 @@ def _modify(
     if crlf and current is not None:
         target = target.with_changes({path: current.replace(b"\r\n", b"\n")})
         current = target.files[path]
-    verdicts, contents = _dispatch(job, path, current, base, target, banned)
+    if _is_placed_as_python(job, path, current):
+        placer = placers.placer(file.numbers[0], job, path, base, target)
+        placed: Placed = placer.place(banned)
+    else:
+        placed = _place_otherwise(job, path, current, target, banned)
+    verdicts, contents = placed
     if crlf:
         contents = {p: c.replace(b"\n", b"\r\n") if p == path else c for p, c in contents.items()}
     return FilePlacement(verdicts, dict(contents))
@@ -196,26 +209,30 @@ def _job(file: PlannedFile, path: str) -> FileJob:
     return FileJob(path, file.base, file.authored, file.jobs)
 
 
-def _dispatch(
+def _is_placed_as_python(job: FileJob, path: str, current: bytes | None) -> bool:
+    return _is_python(job, path) and (current is None or _parses(current))
+
+
+def _is_python(job: FileJob, path: str) -> bool:
+    return path.endswith(PYTHON) and _parses(job.base) and _parses(job.authored)
+
+
+def _place_otherwise(
     job: FileJob,
     path: str,
     current: bytes | None,
-    base: SourceTree,
     target: SourceTree,
     banned: Mapping[int, Verdict],
-) -> tuple[Mapping[int, Verdict], Mapping[str, bytes]]:
-    python = path.endswith((".py", ".pyi")) and _parses(job.base) and _parses(job.authored)
-    if python and (current is None or _parses(current)):
-        correspondence = Correspondence(base, target)
-        return PythonPlacer(FileEdits(job), path, correspondence).place(banned)
+) -> Placed:
+    """Place what is no Python, or say why it cannot be placed."""
     if current is None:
         where = "not among the files given" if target.partial else "gone from the target"
         verdict = Verdict(Status.ORPHANED, reason=f"{path} is {where}")
-        return {h.number: banned.get(h.number, verdict) for h in job.hunks}, {}
-    if python:
+    elif _is_python(job, path):
         verdict = Verdict(Status.CONFLICTED, reason=f"{path} in the target is not valid Python")
-        return {h.number: banned.get(h.number, verdict) for h in job.hunks}, {}
-    return place_text(job, path, current, banned)
+    else:
+        return place_text(job, path, current, banned)
+    return {h.number: banned.get(h.number, verdict) for h in job.hunks}, {}
 
 
 def _parses(content: bytes) -> bool:

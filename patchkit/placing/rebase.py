@@ -14,7 +14,7 @@ from patchkit.diff.lines import Change, diff_lines
 from patchkit.diff.model import Patch
 from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
-from patchkit.names.surface import drift, reads
+from patchkit.names.surface import Surface, reads
 from patchkit.outcome import Drift, HunkOutcome, Status
 from patchkit.placing.adaptation import Adaptation
 from patchkit.placing.landing import (
@@ -282,6 +282,7 @@ def _drifts(
 ) -> dict[int, tuple[tuple[Drift, ...], tuple[str, ...]]]:
     """Per placed hunk: what its new code reads that the base defines and the target nowhere."""
     found: dict[int, tuple[tuple[Drift, ...], tuple[str, ...]]] = {}
+    surfaces: dict[str, Surface] = {}
     for file in plan.files:
         for number in file.numbers:
             verdict = landing.verdicts[number]
@@ -299,7 +300,9 @@ def _drifts(
                 wanted = [r for r in reads(old, new) if any(a <= r.line <= b for a, b in lines)]
             except NotPythonError:
                 continue
-            report = drift(base, after, wanted, path=verdict.path)
+            if verdict.path not in surfaces:
+                surfaces[verdict.path] = Surface(base, after, verdict.path)
+            report = surfaces[verdict.path].drift(wanted)
             if report.drifts or report.not_checked:
                 found[number] = (report.drifts, report.not_checked)
     return found

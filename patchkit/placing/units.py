@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
-from patchkit.syntax.build import parse_module
-from patchkit.syntax.tree import NotPythonError
+from patchkit.names.changed import Unit, changed_units
+from patchkit.names.scopes import MODULE_SCOPE
+from patchkit.syntax.build import try_module
 
 Lines = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(NamedTuple):
     """Something that code introduces or relies on.
 
     `kind` is "name" (bound in a module or function), "member" (of a class or object), "parameter"
@@ -40,36 +40,78 @@ class Fact:
 
 def facts_added(before: bytes | None, after: bytes | None, lines: Sequence[Lines]) -> list[Fact]:
     """Return what `after` says in the given 1-based inclusive line ranges and `before` does not."""
-    known = Counter(f.key for f in _facts(before))
-    present = Counter(f.key for f in _facts(after))
-    surplus = present - known
-    return [
-        fact
-        for fact in _facts(after)
-        if fact.key in surplus and any(a <= fact.line <= b for a, b in lines)
-    ]
+    tree = _tree(after)
+    if tree is None or not lines:
+        return []
+    surplus = _surplus(before, after)
+    here = _walk(tree, lines=lines)
+    return [f for f in here if f.key in surplus and any(a <= f.line <= b for a, b in lines)]
 
 
 @lru_cache(maxsize=64)
-def _facts(source: bytes | None) -> tuple[Fact, ...]:
-    if source is None:
-        return ()
-    try:
-        tree = parse_module(source).tree
-    except NotPythonError:
-        return ()
-    return tuple(_walk(tree, "", False))
+def _surplus(before: bytes | None, after: bytes | None) -> Collection[tuple[str, str, str]]:
+    """What `after` says more often than `before`: what is the same on both sides adds nothing."""
+    if _tree(before) is None or before is None or after is None:
+        known, present = _counted(_whole(before)), _counted(_whole(after))
+    else:
+        old, new = changed_units(before, after)
+        known, present = _counted(_of_units(old)), _counted(_of_units(new))
+    return (present - known).keys()
 
 
-def _walk(node: ast.AST, owner: str, in_class: bool) -> Iterator[Fact]:
-    for child in ast.iter_child_nodes(node):
-        yield from _own(child, in_class)
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield from _walk(child, child.name, False)
-        elif isinstance(child, ast.ClassDef):
-            yield from _walk(child, child.name, True)
+def _counted(facts: Iterable[Fact]) -> Counter[tuple[str, str, str]]:
+    return Counter(fact.key for fact in facts)
+
+
+def _tree(source: bytes | None) -> ast.Module | None:
+    module = None if source is None else try_module(source)
+    return module.tree if module is not None else None
+
+
+def _whole(source: bytes | None) -> Iterator[Fact]:
+    tree = _tree(source)
+    return iter(()) if tree is None else _walk(tree)
+
+
+def _of_units(units: Iterable[Unit]) -> Iterator[Fact]:
+    """The facts of statements of the module or of a class; of a class what is above its body."""
+    for unit in units:
+        in_class = unit.scope != MODULE_SCOPE
+        node = unit.node
+        yield from _own(node, in_class)
+        if isinstance(node, ast.ClassDef):
+            body = {id(statement) for statement in node.body}
+            for child in ast.iter_child_nodes(node):
+                if id(child) not in body:
+                    yield from _own(child, True)
+                    yield from _below(child, in_class=True)
         else:
-            yield from _walk(child, owner, in_class)
+            yield from _below(node, in_class)
+
+
+def _walk(
+    node: ast.AST, in_class: bool = False, lines: Sequence[Lines] | None = None
+) -> Iterator[Fact]:
+    """The facts below a node; where lines are given, statements that lie outside are left out."""
+    for child in ast.iter_child_nodes(node):
+        if lines is not None and isinstance(child, ast.stmt) and not _reaches(child, lines):
+            continue
+        yield from _own(child, in_class)
+        yield from _below(child, in_class, lines)
+
+
+def _below(node: ast.AST, in_class: bool, lines: Sequence[Lines] | None = None) -> Iterator[Fact]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        in_class = isinstance(node, ast.ClassDef)
+    yield from _walk(node, in_class, lines)
+
+
+def _reaches(statement: ast.stmt, lines: Sequence[Lines]) -> bool:
+    """Whether a statement, decorators included, has a line among the given ones."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    first = min([statement.lineno, *(d.lineno for d in decorators)])
+    last = statement.end_lineno or statement.lineno
+    return any(a <= last and first <= b for a, b in lines)
 
 
 def _own(node: ast.AST, in_class: bool) -> Iterator[Fact]:
@@ -121,31 +163,33 @@ def _arguments(node: ast.Call) -> Iterator[Fact]:
         yield Fact("passes position", str(index), called, arg.lineno)
 
 
-# What an unlanded fact of one kind takes away from facts of which other kinds.
+# What an unlanded fact of one kind takes away from facts of which other kind, and whether those
+# have to be of the same name and of the same owner.
 _NEEDS = {
-    "member": ("attribute",),
-    "parameter": ("passes",),
-    "position": ("passes position",),
-    "passes": ("required",),
-    "passes position": ("required",),
-    "name": ("import",),
+    "member": ("attribute", True, False),
+    "parameter": ("passes", True, True),
+    "position": ("passes position", True, True),
+    "passes": ("required", True, True),
+    "passes position": ("required", False, True),
+    "name": ("import", True, False),
 }
+NEEDED = frozenset(_NEEDS)
 
 
 def missing_partner(uses: Iterable[Fact], missing: Iterable[Fact]) -> tuple[Fact, Fact] | None:
-    """Return a fact among `uses` that needs one among `missing`, with that one."""
-    uses = list(uses)
+    """Return a fact among `uses` that needs one among `missing`, the first, with that one."""
+    first: dict[tuple[str, str, str], Fact] = {}
+    for use in uses:
+        for name in (use.name, ""):
+            for owner in (use.owner, ""):
+                first.setdefault((use.kind, name, owner), use)
+    if not first:
+        return None
     for gone in missing:
-        for kind in _NEEDS.get(gone.kind, ()):
-            for use in uses:
-                if use.kind == kind and _matches(use, gone):
-                    return use, gone
+        need = _NEEDS.get(gone.kind)
+        if need is not None:
+            kind, by_name, by_owner = need
+            key = kind, gone.name if by_name else "", gone.owner if by_owner else ""
+            if key in first:
+                return first[key], gone
     return None
-
-
-def _matches(use: Fact, gone: Fact) -> bool:
-    if gone.kind in ("passes", "passes position"):
-        return use.owner == gone.owner and (use.name == gone.name or gone.kind != "passes")
-    if gone.kind in ("parameter", "position"):
-        return use.owner == gone.owner and use.name == gone.name
-    return use.name == gone.name

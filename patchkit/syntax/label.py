@@ -29,6 +29,13 @@ def _is_text(module: Module, tree: ast.Constant, start: int, end: int) -> bool:
 
 def label_of(module: Module, tree: ast.AST, start: int, end: int) -> str:
     """Return what a node says besides its children."""
+    # Half of all nodes; the way through the fields takes five times as long.
+    if isinstance(tree, ast.Name):
+        return tree.id
+    if isinstance(tree, ast.Attribute):
+        return tree.attr
+    if isinstance(tree, ast.Call):
+        return ""
     if isinstance(tree, ast.Constant):
         if _is_text(module, tree, start, end):
             return TEXT

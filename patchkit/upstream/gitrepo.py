@@ -72,15 +72,15 @@ class GitFiles(Mapping[str, bytes]):
         """The git modes of the files that are not plain."""
         return {path: blob.mode for path, blob in self.blobs.items() if blob.mode != REGULAR}
 
-    def search(self, word: bytes) -> list[str]:
-        """Return the paths of the files that hold a word.
+    def search(self, word: bytes, *, python: bool = False) -> list[str]:
+        """Return the paths of the files, or of the Python files alone, that hold a word.
 
         The first search packs the tree into the cache (1.7 s for vLLM): `git grep` takes 0.4 s a
         word, a packed tree 0.03 s.
         """
         if self._packed is None:
             self._packed = self._pack(self)
-        return self._packed.search(word)
+        return self._packed.search(word, python=python)
 
 
 def open_git_tree(spec: str, cache: Cache, progress: Progress = silent) -> SourceTree:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from patchkit.tree import REGULAR
+from patchkit.tree import PYTHON, REGULAR
 
 MAGIC = b"patchkit tree 1\n"
 _TRAILER = struct.Struct("<QQI32s16s")  # index offset, index size, crc32 of the contents, sha256
@@ -112,6 +112,8 @@ class PackedFiles(Mapping[str, bytes]):
         self._starts: list[int] | None = None
         self._checked: set[str] = set()
         self._searchable = False
+        self._python: list[tuple[int, int]] | None = None
+        self._found: dict[bytes, tuple[str, ...]] = {}
         self.version: str | None = index["version"]
         self.origin = Origin(*index["origin"])
         self.left_out: frozenset[str] = frozenset(index["left_out"])
@@ -165,8 +167,11 @@ class PackedFiles(Mapping[str, bytes]):
         with memoryview(self._view) as view, view[: self._end] as contents:
             return bool(zlib.crc32(contents) == self._crc)
 
-    def search(self, word: bytes) -> list[str]:
-        """Return the paths of the files that hold a word, in the order of the mapping."""
+    def search(self, word: bytes, *, python: bool = False) -> list[str]:
+        """Return the paths of the files that hold a word, in the order of the mapping.
+
+        Of the Python files alone where `python` is true: they are two fifths of the bytes.
+        """
         if not self._searchable:
             # a flipped bit could hide a word: 96 MB take 30 ms, once
             if not self.is_whole():
@@ -175,18 +180,34 @@ class PackedFiles(Mapping[str, bytes]):
                     raise DamagedError(self.path)
             self._searchable = True
         if not word:
-            return list(self._rows)
-        return list(self._hits(word))
+            return [p for p in self._rows if p.endswith(PYTHON) or not python]
+        if not python:
+            return list(self._hits(word, len(MAGIC), self._end))
+        if word not in self._found:
+            self._found[word] = tuple(
+                hit for span in self._python_spans() for hit in self._hits(word, *span)
+            )
+        return list(self._found[word])
 
-    def _hits(self, word: bytes) -> Iterator[str]:
+    def _python_spans(self) -> list[tuple[int, int]]:
+        """Where the Python files lie: those that are packed first, and each of the rest."""
+        if self._python is None:
+            rows = [row for row in self._rows.values() if row[0].endswith(PYTHON)]
+            first = [row for row in rows if row[0].endswith(".py")]
+            end = max((row[1] + row[2] for row in first), default=len(MAGIC))
+            stubs = [(row[1], row[1] + row[2]) for row in rows if row[1] >= end]
+            self._python = [(len(MAGIC), end), *stubs]
+        return self._python
+
+    def _hits(self, word: bytes, begin: int, end: int) -> Iterator[str]:
         rows = list(self._rows.values())
         if self._starts is None:
             self._starts = [row[1] for row in rows]
-        at = self._view.find(word, len(MAGIC), self._end)
+        at = self._view.find(word, begin, end)
         while at >= 0:
             path, start, size, _, _ = rows[bisect_right(self._starts, at) - 1]
             inside = at + len(word) <= start + size
             if inside:
                 yield path
             # once found in a file, go on with the next; a hit across two files is none
-            at = self._view.find(word, start + size if inside else at + 1, self._end)
+            at = self._view.find(word, start + size if inside else at + 1, end)

@@ -12,6 +12,7 @@ import pytest
 
 import patchkit
 from patchkit.errors import PatchkitError
+from patchkit.tree import SourceTree
 from patchkit.upstream import open_tree
 from patchkit.upstream.cache import Cache
 from patchkit.upstream.packed import Contents, DamagedError, PackedEntry, PackedFiles, write_packed
@@ -288,6 +289,23 @@ def test_search_finds_a_word_within_files_alone(tmp_path, word, paths):
         "empty.py": b"",
     }
     assert packed(tmp_path, files).search(word) == paths
+
+
+def test_search_of_python_files_alone_leaves_out_the_rest(tmp_path):
+    files = {
+        "a.py": b"a block",
+        "b.md": b"a block",
+        "c.pyi": b"a block",
+        "d.txt": b"",
+        "e.pyi": b"lock a b",
+    }
+    found = packed(tmp_path, files)
+    for _ in range(2):  # looked for once, then remembered
+        assert found.search(b"block", python=True) == ["a.py", "c.pyi"]
+    assert found.search(b"ba", python=True) == []  # lies across files alone
+    assert found.search(b"", python=True) == ["a.py", "c.pyi", "e.pyi"]
+    assert found.search(b"block") == ["a.py", "b.md", "c.pyi"]
+    assert SourceTree(found).python_holding(b"block") == ["a.py", "c.pyi"]
 
 
 def test_packed_file_without_repair_tells_of_damage(tmp_path):

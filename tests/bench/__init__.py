@@ -1,0 +1,1 @@
+"""How long a rebase takes, by the size of the series."""

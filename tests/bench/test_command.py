@@ -1,0 +1,80 @@
+"""The command from end to end on two small releases, in one process."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.bench import __main__ as command
+from tests.bench import measure
+from tests.bench.test_series import BASE, LATER
+
+TREES = {"v1.0": BASE, "v1.1": BASE, "v1.2": LATER}
+RELEASES = ("--base", "1.0", "--target", "1.1", "--later", "1.2")
+
+
+class SameProcess:
+    """An executor that works in this process."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def __enter__(self) -> SameProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def submit(self, work, job) -> Future:
+        future: Future = Future()
+        future.set_result(work(job))
+        return future
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    for module in (command, measure):
+        monkeypatch.setattr(module, "open_tree", TREES.__getitem__)
+    monkeypatch.setattr(command, "ProcessPoolExecutor", SameProcess)
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments: str) -> Result:
+        return CliRunner().invoke(command.main, [*RELEASES, *arguments])
+
+    return invoke
+
+
+def test_the_file_holds_what_is_printed_as_json(run, tmp_path: Path) -> None:
+    result = run("--hunks", "4,18", "--repeat", "2", "--out", "docs/speed.json", "--json")
+    assert result.exit_code == 0, result.output
+    assert result.output == (tmp_path / "docs/speed.json").read_text()
+    record = json.loads(result.output)
+    assert record["releases"] == {"base": "1.0", "target": "1.1", "later": "1.2"}
+    assert record["seed"] == 7
+    sizes = [(r["hunks"], r["files"], r["patches"], r["n"]) for r in record["rows"]]
+    assert sizes == [(4, 1, 1, 2), (18, 5, 2, 2)]
+    for row in record["rows"]:
+        assert row["outcomes"] == {"placed": row["hunks"]}
+        assert row["wall_s_least"] <= row["wall_s"] <= row["wall_s_most"]
+        assert 0 < row["placing_share"] + row["drift_share"] <= 1
+
+
+def test_the_table_has_a_line_for_each_size(run) -> None:
+    result = run("--hunks", "4,18", "--repeat", "1")
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.output.splitlines() if line.strip()[:1].isdigit()]
+    assert [line[:4] for line in lines] == [["4", "1", "1", "1"], ["18", "5", "2", "1"]]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [("ten", "`ten` is not a list of numbers"), ("0", "a series has one hunk at least")],
+)
+def test_sizes_that_are_none_are_refused(run, sizes: str, said: str) -> None:
+    result = run("--hunks", sizes)
+    assert result.exit_code == 2
+    assert said in result.output
