@@ -101,6 +101,13 @@ def bench_rebase(session: nox.Session) -> None:
 
 
 @nox.session
+def bench(session: nox.Session) -> None:
+    """Time build-wheel against `wheel unpack` and `wheel pack`: nox -s bench -- v0.28.0 vllm"""
+    install(session, "test")
+    session.run("python", "-m", "tests.bench_wheel", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check the rules of pyproject.toml."""
     install(session, "lint", package=False)

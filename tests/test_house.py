@@ -28,7 +28,17 @@ def test_every_session_of_the_readme_and_of_ci_is_there() -> None:
     noxfile = (ROOT / "noxfile.py").read_text(encoding="utf-8")
     sessions = re.findall(r"@nox\.session(?:\(name=\"([\w-]+)\"\))?\ndef (\w+)", noxfile)
     names = [given or function for given, function in sessions]
-    assert names == ["rebase", "tests", "engine", "gpu", "bench-rebase", "lint", "types", "format"]
+    assert names == [
+        "rebase",
+        "tests",
+        "engine",
+        "gpu",
+        "bench-rebase",
+        "bench",
+        "lint",
+        "types",
+        "format",
+    ]
     listed = re.search(r"`nox -l` lists what can be run: ([^.]*)\. ", README)
     assert listed is not None
     assert sorted(re.findall(r"`([\w-]+)`", listed[1])) == sorted(names)
