@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from patchkit.report import outcome_json
 from patchkit.repository.store import Stored, read_stored, stored_releases
 from patchkit.series.selection import Selection, select_patches
 from patchkit.upstream.cache import Cache
-from patchkit.upstream.pins import DEFAULT_MACHINE, MACHINES, Artifact
+from patchkit.upstream.pins import DEFAULT_MACHINE, MACHINES
 from patchkit.upstream.progress import Progress
 from patchkit.wheel.build import Built, Wanted, build_wheel
 from patchkit.wheel.names import parse_label
@@ -77,8 +78,7 @@ def command(
     )
     wanted = Wanted(artifact, config.root, stored, selected, label, keep_module_version)
     with render.progress() as progress:
-        source = _fetch(artifact, progress)
-        built = build_wheel(wanted, source, output)
+        built = _build(wanted, output, progress)
     document = _document(wanted, built, selected)
     if as_json:
         render.show_json(document)
@@ -87,16 +87,23 @@ def command(
     return ExitCode(document["exit_code"])
 
 
-def _fetch(artifact: Artifact, progress: Progress) -> Path:
-    """Return the path of upstream's wheel, its sha256 verified; from the cache if it is there."""
-    cache = Cache()
-    if (kept := cache.whole_file(artifact.sha256, artifact.filename)) is not None:
-        return kept
+def _build(wanted: Wanted, output: Path, progress: Progress) -> Built:
+    """Build from the wheel in the cache, else from one that is fetched."""
+    cache, artifact = Cache(), wanted.upstream
+    kept = cache.file_path(artifact.sha256, artifact.filename)
+    if kept.is_file():
+        with ThreadPoolExecutor(1) as pool:  # its digest takes as long as all the rest
+            whole = pool.submit(cache.whole_file, artifact.sha256, artifact.filename)
+            try:
+                return build_wheel(wanted, kept, output, whole.result)
+            except PatchkitError:
+                if whole.result() is not None:
+                    raise
     # a warm cache needs no HTTP library, whose import takes longer than writing the wheel
     from patchkit.upstream.fetch import fetch_artifact
     from patchkit.upstream.index import Index
 
-    return fetch_artifact(artifact, Index(), cache, progress)
+    return build_wheel(wanted, fetch_artifact(artifact, Index(), cache, progress), output)
 
 
 def _read_all(config: Config, version: str) -> tuple[Stored, ...]:

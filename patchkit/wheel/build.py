@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata as installed
 from pathlib import Path
@@ -53,11 +55,14 @@ class Built:
     size_bytes: int = 0
 
 
-def build_wheel(wanted: Wanted, source: Path, output: Path) -> Built:
-    """Write a patched wheel into a folder; `source` is upstream's file, its sha256 verified.
+def build_wheel(
+    wanted: Wanted, source: Path, output: Path, verified: Callable[[], object] = lambda: True
+) -> Built:
+    """Write a patched wheel into a folder; `source` is upstream's file.
 
-    Raises PatchkitError where upstream's file, the patches or the result are not sound; there is
-    then no file under the result's name that was not there before.
+    `verified` says at last whether the file has the pinned sha256, and may take its time: the
+    result gets no name before. Raises PatchkitError where upstream's file, the patches or the
+    result are not sound; nothing under the result's name has then changed.
     """
     upstream_name = parse_wheel_name(wanted.upstream.filename)
     archive = open_archive(source)
@@ -71,7 +76,12 @@ def build_wheel(wanted: Wanted, source: Path, output: Path) -> Built:
     path = output / str(name)
     with new_file(path) as (file, publish):
         write_pieces(file, plan.layout.pieces, source)
-        _check(plan, open_archive(Path(file.name)))
+        with ThreadPoolExecutor(1) as pool:  # the disk works while the check does
+            flushed = pool.submit(os.fsync, file.fileno())
+            _check(plan, open_archive(Path(file.name)))
+            flushed.result()
+        if not verified():
+            raise PatchkitError("does not have its pinned sha256 any more", place=str(source))
         publish()
     return Built(name, patched, path, plan.layout.size_bytes)
 

@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterable
 
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+# Whatever could be wrong: nearly no name has any of it, and the rules below need not be tried.
+_MAYBE_ODD = re.compile(r"[^ -~]|\\|:|//|/\.|^[/.]|^$")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -15,6 +17,8 @@ def path_problem(name: str) -> str | None:
 
     A folder's name ends with a slash.
     """
+    if not _MAYBE_ODD.search(name):
+        return None
     if not name:
         return "is empty"
     # uv refuses whatever does not print; line ends would tear RECORD, which is read line by line

@@ -11,10 +11,14 @@ import base64
 import csv
 import hashlib
 import io
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from patchkit.errors import PatchkitError
+
+# 256 bits in base64url without padding: the last character holds four of them and two zeros.
+_DIGEST = re.compile(r"sha256=[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")
 
 
 @dataclass(frozen=True)
@@ -75,29 +79,20 @@ def digest_text(content: bytes) -> str:
 
 
 def _parse_row(line: str, place: str) -> Row:
-    try:
-        fields = next(csv.reader([line], strict=True), [])
-    except csv.Error as err:
-        raise PatchkitError(f"is no row: {err}", place=place) from err
+    if '"' in line:
+        try:
+            fields = next(csv.reader([line], strict=True), [])
+        except csv.Error as err:
+            raise PatchkitError(f"is no row: {err}", place=place) from err
+    else:  # nearly all rows: of 4,835 csv would take ten times as long, twice a build
+        fields = line.rstrip("\r\n").split(",")
     if len(fields) != 3 or not fields[0]:
         raise PatchkitError(f"row is {line.strip()!r}", place=place, expected="path,digest,size")
     path, digest, size = fields
-    if digest and not _is_canonical(digest):
+    if digest and not _DIGEST.fullmatch(digest):
         raise PatchkitError(
             f"digest of {path} is {digest!r}", place=place, expected="sha256= and 43 characters"
         )
     if size and not (size.isdecimal() and size.isascii() and str(int(size)) == size):
         raise PatchkitError(f"size of {path} is {size!r}", place=place, expected="a number")
     return Row(path, digest, int(size) if size else None, line)
-
-
-def _is_canonical(digest: str) -> bool:
-    """Return whether a digest is a sha256 in the one way to write it: base64url, no padding."""
-    algorithm, _, value = digest.partition("=")
-    if algorithm != "sha256" or len(value) != 43 or not value.isascii():
-        return False
-    try:
-        raw = base64.b64decode(value + "=", altchars=b"-_", validate=True)
-    except ValueError:
-        return False
-    return base64.urlsafe_b64encode(raw).decode() == value + "="

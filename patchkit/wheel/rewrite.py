@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from patchkit.upstream.spans import Span
 from patchkit.wheel.archive import (
     Archive,
+    Member,
     NewMember,
     end_record,
     moved_entry,
@@ -88,7 +89,7 @@ def kept_archive(archive: Archive, edit: Edit) -> bytes:
     kept = [member for member in archive.members if member.name in edit.changes]
     builder = _Builder()
     for member in kept:
-        builder.add(archive.view[member.span.start : member.span.end], member.central)
+        builder.write(archive.view[member.start : member.end], member.central)
     return b"".join(piece for piece in builder.finish() if isinstance(piece, bytes))
 
 
@@ -105,11 +106,9 @@ def plan_layout(archive: Archive, edit: Edit, last: Sequence[NewMember]) -> Layo
             name = edit.new_name(member.name)
             copied.add(name)
             if name == member.name:
-                builder.add(member.span, member.central)
+                builder.copy(member)
             else:
-                header = archive.view[member.header.start : member.header.end]
-                entry = renamed_entry(member.central, name)
-                builder.add(renamed_header(header, name), entry, member.data)
+                builder.rename(archive, member, name)
         elif (new := edit.changes[member.name]) is not None:
             builder.add_new([new])
     builder.add_new(last)
@@ -128,13 +127,11 @@ def old_layout(
         source = kept if kind == "kept" else new
         for member in source.members[first : first + count]:
             if kind == "same":
-                builder.add(member.span, member.central)
+                builder.copy(member)
             elif kind == "kept":
-                builder.add(source.view[member.span.start : member.span.end], member.central)
+                builder.write(kept.view[member.start : member.end], member.central)
             else:
-                name = rename[0] + member.name.removeprefix(rename[1])
-                header = renamed_header(new.view[member.header.start : member.header.end], name)
-                builder.add(header, renamed_entry(member.central, name), member.data)
+                builder.rename(new, member, rename[0] + member.name.removeprefix(rename[1]))
     return tuple(builder.finish())
 
 
@@ -145,31 +142,47 @@ class _Builder:
         self._pieces: list[Span | bytes] = []
         self._entries: list[bytes] = []
         self._offset = 0
+        self._run = (0, 0)  # what of the old file is still to become a piece
 
-    def add(self, local: Span | bytes, central: bytes, data: Span | None = None) -> None:
-        """Add a member: its header and data (apart where only the data is copied), its entry."""
+    def copy(self, member: Member) -> None:
+        """Add a member as it is."""
+        self._entries.append(moved_entry(member.central, self._offset))
+        self._copy(member.start, member.end)
+
+    def rename(self, source: Archive, member: Member, name: str) -> None:
+        """Add a member under another name: a new header, and its data."""
+        header = source.view[member.start : member.data_start]
+        self.write(renamed_header(header, name), renamed_entry(member.central, name))
+        self._copy(member.data_start, member.end)
+
+    def write(self, local: bytes, central: bytes) -> None:
+        """Add a member, or its header alone, in bytes."""
         self._entries.append(moved_entry(central, self._offset))
-        self._put(local)
-        if data is not None:
-            self._put(data)
+        self._end_run()
+        self._pieces.append(local)
+        self._offset += len(local)
 
     def add_new(self, members: Sequence[NewMember]) -> None:
         """Add new members."""
         for member in members:
-            self.add(member.local, member.central(0))
+            self.write(member.local, member.central(0))
 
     def finish(self) -> list[Span | bytes]:
         """Return the pieces of the archive, its directory included."""
+        self._end_run()
         directory = b"".join(self._entries)
         end = self._offset + len(directory)
         tail = end_record(len(self._entries), Span(self._offset, end))
         return [*self._pieces, directory, tail]
 
-    def _put(self, piece: Span | bytes) -> None:
-        size = piece.size_bytes if isinstance(piece, Span) else len(piece)
-        last = self._pieces[-1] if self._pieces else None
-        if isinstance(piece, Span) and isinstance(last, Span) and last.end == piece.start:
-            self._pieces[-1] = Span(last.start, piece.end)
-        elif size:
-            self._pieces.append(piece)
-        self._offset += size
+    def _copy(self, start: int, end: int) -> None:
+        if start != self._run[1]:
+            self._end_run()
+            self._run = (start, start)
+        self._run = (self._run[0], end)
+        self._offset += end - start
+
+    def _end_run(self) -> None:
+        if self._run[0] < self._run[1]:
+            self._pieces.append(Span(*self._run))
+        self._run = (0, 0)

@@ -51,6 +51,9 @@ def upstream() -> bytes:
 def store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a repository with two patches and pins, upstream's wheel in its cache."""
     monkeypatch.setenv(VARIABLE, str(folder / "cache"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     content = upstream()
     digest = hashlib.sha256(content).hexdigest()
     pins = Pins((Release("0.99.0", (Artifact(WHEEL, len(content), digest, "0" * 64),)),))
@@ -156,6 +159,19 @@ def test_a_mistake_is_named(store: Path, args: list[str], message: str, capsys: 
     assert run(["build-wheel", *args]) in (1, 2)
     assert f"error: {message}" in capsys.readouterr().err
     assert not (store / "dist").exists()
+
+
+def test_a_damaged_wheel_in_the_cache_is_not_built_from(store: Path, capsys: Out) -> None:
+    (kept,) = (store / "cache").rglob("*.whl")
+    good = upstream()
+    at = good.index(b"vllm-0.99.0.dist-info/WHEEL") - 18  # its CRC-32 is read by nobody
+    for content in (good[:40] + b"x" + good[41:], good[:at], good[:at] + b"xx" + good[at + 2 :]):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_bytes(content)
+        assert run(["build-wheel", "0.99.0"]) == 1
+        assert "no configured index or find-links folder offers the file" in capsys.readouterr().err
+        assert list(store.glob("dist/*")) == []
+        assert not kept.exists()
 
 
 def test_unpatch_refuses_what_is_not_ours(store: Path, capsys: Out) -> None:

@@ -189,7 +189,7 @@ def _(maker: Any, kit: Any) -> bytes:
     shifted = read_archive(inner, "x")
     for member in shifted.members[1:]:
         at = kit.locate(inner, member.name)[1] + 4
-        wheel = kit.poke(wheel, at + 42, "<L", member.header.start + 4)
+        wheel = kit.poke(wheel, at + 42, "<L", member.start + 4)
     packed = struct.unpack_from("<L", inner, central + 20)[0] + 4
     wheel = kit.poke(wheel, central + 4 + 20, "<L", packed)
     wheel = kit.poke(wheel, local + 18, "<L", packed)
