@@ -10,13 +10,17 @@ central header are those of uv 0.13.
 from __future__ import annotations
 
 import mmap
+import os
 import stat
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import FileIO
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import BinaryIO, NamedTuple, NoReturn
 
 from patchkit.errors import PatchkitError
 from patchkit.upstream.spans import Span
@@ -122,15 +126,32 @@ class Archive:
         raise PatchkitError(f"{member.name} {fact}", place=self.place, expected=expected)
 
 
+@contextmanager
+def opened_wheel(path: Path) -> Iterator[tuple[BinaryIO, Archive]]:
+    """Give a file, to copy from, and the archive in it: of the same bytes, whatever its name gets.
+
+    Raises PatchkitError for a file that cannot be read.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as err:
+        fact = (err.strerror or "cannot be read").lower()
+        raise PatchkitError(fact, place=str(path), expected="a readable wheel") from err
+    with file:
+        yield file, map_archive(file, str(path))
+
+
+def map_archive(file: FileIO | BinaryIO, place: str) -> Archive:
+    """Return the archive in an open file, mapped while the value lives."""
+    if not os.fstat(file.fileno()).st_size:
+        raise PatchkitError("is empty", place=place, expected="a wheel")
+    return read_archive(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), place)
+
+
 def open_archive(path: Path) -> Archive:
     """Return the archive in a file, which stays mapped while the value lives."""
-    try:
-        with path.open("rb") as file:
-            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as err:
-        fact = getattr(err, "strerror", None) or "is empty"
-        raise PatchkitError(fact.lower(), place=str(path), expected="a readable wheel") from err
-    return read_archive(view, str(path))
+    with opened_wheel(path) as (_, archive):
+        return archive
 
 
 def read_archive(view: View, place: str) -> Archive:

@@ -17,7 +17,7 @@ from patchkit.series.selection import Selection
 from patchkit.tree import REGULAR
 from patchkit.upstream.members import VERSION_FILE
 from patchkit.upstream.pins import Artifact
-from patchkit.wheel.archive import Archive, NewMember, open_archive, read_archive
+from patchkit.wheel.archive import Archive, NewMember, map_archive, opened_wheel, read_archive
 from patchkit.wheel.check import SIGNATURES, check_wheel
 from patchkit.wheel.metadata import set_module_version, set_version
 from patchkit.wheel.names import WheelName, label_of, parse_wheel_name
@@ -64,25 +64,26 @@ def build_wheel(
     result gets no name before. Raises PatchkitError where upstream's file, the patches or the
     result are not sound; nothing under the result's name has then changed.
     """
-    upstream_name = parse_wheel_name(wanted.upstream.filename)
-    archive = open_archive(source)
-    rows = _upstream_rows(archive, upstream_name)
-    tree = wheel_tree(archive, rows, wanted.upstream.filename)
-    patched = patch_tree(wanted.root, wanted.stored, wanted.selection, tree)
-    name = upstream_name.with_label(wanted.label or default_label(wanted.stored, wanted.selection))
-    if not patched.ok:
-        return Built(name, patched)
-    plan = _Plan(wanted, archive, rows, patched, upstream_name, name)
-    path = output / str(name)
-    with new_file(path) as (file, publish):
-        write_pieces(file, plan.layout.pieces, source)
-        with ThreadPoolExecutor(1) as pool:  # the disk works while the check does
-            flushed = pool.submit(os.fsync, file.fileno())
-            _check(plan, open_archive(Path(file.name)))
-            flushed.result()
-        if not verified():
-            raise PatchkitError("does not have its pinned sha256 any more", place=str(source))
-        publish()
+    with opened_wheel(source) as (opened, archive):
+        upstream_name = parse_wheel_name(wanted.upstream.filename)
+        rows = _upstream_rows(archive, upstream_name)
+        tree = wheel_tree(archive, rows, wanted.upstream.filename)
+        patched = patch_tree(wanted.root, wanted.stored, wanted.selection, tree)
+        label = wanted.label or default_label(wanted.stored, wanted.selection)
+        name = upstream_name.with_label(label)
+        if not patched.ok:
+            return Built(name, patched)
+        plan = _Plan(wanted, archive, rows, patched, upstream_name, name)
+        path = output / str(name)
+        with new_file(path) as (file, publish):
+            write_pieces(file, plan.layout.pieces, opened)
+            with ThreadPoolExecutor(1) as pool:  # the disk works while the check does
+                flushed = pool.submit(os.fsync, file.fileno())
+                _check(plan, map_archive(file, str(path)))
+                flushed.result()
+            if not verified():
+                raise PatchkitError("does not have its pinned sha256 any more", place=str(source))
+            publish()
     return Built(name, patched, path, plan.layout.size_bytes)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
+from typing import BinaryIO
 
 from patchkit.errors import PatchkitError
 from patchkit.upstream.spans import Span
@@ -64,20 +65,18 @@ def _locked(part: Path) -> Iterator[FileIO]:
     while True:
         with part.open("w+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            with suppress(FileNotFoundError):
-                if os.path.samestat(part.stat(), os.fstat(file.fileno())):
-                    yield file
-                    return
+            if part.exists() and os.path.samestat(part.stat(), os.fstat(file.fileno())):
+                yield file
+                return
 
 
-def write_pieces(file: FileIO, pieces: Sequence[Span | bytes], source: Path) -> None:
+def write_pieces(file: FileIO, pieces: Sequence[Span | bytes], source: BinaryIO) -> None:
     """Write bytes, and spans of a source file, one after another."""
-    with source.open("rb") as opened:
-        for piece in pieces:
-            if isinstance(piece, bytes):
-                _write(file, piece)
-            else:
-                _copy(opened.fileno(), file, piece)
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            _write(file, piece)
+        else:
+            _copy(source.fileno(), file, piece)
 
 
 def _write(file: FileIO, content: bytes) -> None:

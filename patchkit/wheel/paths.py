@@ -19,8 +19,6 @@ def path_problem(name: str) -> str | None:
     """
     if not _MAYBE_ODD.search(name):
         return None
-    if not name:
-        return "is empty"
     # uv refuses whatever does not print; line ends would tear RECORD, which is read line by line
     if not name.isascii() and any(unicodedata.category(c) in _UNSEEN for c in name):
         return "has a character that does not print"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from io import FileIO
 from pathlib import Path
 
 from patchkit.errors import PatchkitError
 from patchkit.upstream.pins import Artifact
-from patchkit.wheel.archive import Archive, open_archive, read_archive
+from patchkit.wheel.archive import Archive, opened_wheel, read_archive
 from patchkit.wheel.names import parse_wheel_name
 from patchkit.wheel.output import new_file, write_pieces
 from patchkit.wheel.provenance import KEPT, PROVENANCE, Way, parse_way
@@ -38,30 +39,34 @@ def unpatch_wheel(wheel: Path, output: Path, pinned: Artifact | None = None) -> 
     Its sha256 must be the one that the wheel's provenance names and, where the file is pinned, the
     pinned one. Raises PatchkitError, and leaves nothing, where it is not.
     """
-    archive = open_archive(wheel)
-    way, kept, info = read_way(archive)
-    parse_wheel_name(way.filename)  # a file name, and no path
     place = str(wheel)
-    if pinned is not None and pinned.sha256 != way.sha256:
-        raise PatchkitError(
-            f"was made from a file with sha256 {way.sha256}",
-            place=place,
-            expected=f"{pinned.sha256} as pinned for {pinned.filename}",
-        )
-    pieces = old_layout(
-        archive, read_archive(kept, f"{place}: {KEPT}"), way.steps, (way.dist_info, info)
-    )
-    path = output / way.filename
-    with new_file(path) as (file, publish):
-        write_pieces(file, pieces, wheel)
-        file.seek(0)
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != way.sha256:
+    with opened_wheel(wheel) as (opened, archive):
+        way, kept, info = read_way(archive)
+        parse_wheel_name(way.filename)  # a file name, and no path
+        if pinned is not None and pinned.sha256 != way.sha256:
             raise PatchkitError(
-                f"leads back to a file with sha256 {found}",
+                f"was made from a file with sha256 {way.sha256}",
                 place=place,
-                expected=f"{way.sha256} of {way.filename}",
-                hint="the wheel was changed after patchkit built it",
+                expected=f"{pinned.sha256} as pinned for {pinned.filename}",
             )
-        publish()
+        replaced = read_archive(kept, f"{place}: {KEPT}")
+        pieces = old_layout(archive, replaced, way.steps, (way.dist_info, info))
+        path = output / way.filename
+        with new_file(path) as (file, publish):
+            write_pieces(file, pieces, opened)
+            _check(file, way, place)
+            publish()
     return path, way
+
+
+def _check(file: FileIO, way: Way, place: str) -> None:
+    """Raise unless what was written is the file that the wheel was made from."""
+    file.seek(0)
+    found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != way.sha256:
+        raise PatchkitError(
+            f"leads back to a file with sha256 {found}",
+            place=place,
+            expected=f"{way.sha256} of {way.filename}",
+            hint="the wheel was changed after patchkit built it",
+        )

@@ -27,6 +27,7 @@ FILES = {
     "vllm/_version.py": b"__version__ = version = '0.99.0'\n",
     "vllm/size.py": b"def size(blocks):\n    return blocks * 16\n",
     "vllm/zz.py": b"last = 1\n",
+    "vllm/_C.so": bytes(range(256)),
 }
 ONE = {**FILES, "vllm/size.py": FILES["vllm/size.py"].replace(b"16", b"32")}
 TWO = {**ONE, "vllm/zz.py": b"last = 2\n"}
@@ -164,8 +165,8 @@ def test_a_mistake_is_named(store: Path, args: list[str], message: str, capsys: 
 def test_a_damaged_wheel_in_the_cache_is_not_built_from(store: Path, capsys: Out) -> None:
     (kept,) = (store / "cache").rglob("*.whl")
     good = upstream()
-    at = good.index(b"vllm-0.99.0.dist-info/WHEEL") - 18  # its CRC-32 is read by nobody
-    for content in (good[:40] + b"x" + good[41:], good[:at], good[:at] + b"xx" + good[at + 2 :]):
+    at = good.index(b"vllm/_C.so") + 40  # in packed data that a build copies unread
+    for content in (good[:-1], good[:40] + b"x" + good[41:], good[:at] + b"xx" + good[at + 2 :]):
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_bytes(content)
         assert run(["build-wheel", "0.99.0"]) == 1

@@ -392,7 +392,7 @@ def test_a_result_that_fails_its_check_gets_no_name(
 ) -> None:
     real = builds.write_pieces
 
-    def broken(file: Any, pieces: Any, source: Path) -> None:
+    def broken(file: Any, pieces: Any, source: Any) -> None:
         real(file, pieces, source)
         data = bytearray(Path(file.name).read_bytes())
         at = {

@@ -114,6 +114,12 @@ def _(maker: Any, kit: Any) -> bytes:
     return kit.poke(wheel, len(wheel) - 14, "<HH", count, count)
 
 
+@case("entry too many", "entry 13 of the directory is damaged")
+def _(maker: Any, kit: Any) -> bytes:
+    wheel = maker.make()
+    return kit.poke(wheel, len(wheel) - 14, "<HH", 13, 13)
+
+
 @case("counts differ", "the end record speaks of other disks or of a comment")
 def _(maker: Any, kit: Any) -> bytes:
     wheel = maker.make()
@@ -484,6 +490,19 @@ def test_upstreams_tags_may_be_wider_than_those_in_wheel(
 )
 def test_the_file_name_must_agree(filename: str, message: str, maker: Any, tmp_path: Path) -> None:
     assert message in refusal(maker.make(), filename, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [(9, "is packed into other bytes than stated"), (99, "has 67 bytes, expected 99 as stated")],
+)
+def test_a_content_of_another_size_is_refused(
+    size: int, message: str, maker: Any, kit: Any
+) -> None:
+    archive = read_archive(poked(24, "<L", size)(maker, kit), "w.whl")
+    with pytest.raises(PatchkitError) as caught:
+        archive.read(archive.by_name["vllm/config.py"])
+    assert str(caught.value) == f"w.whl: vllm/config.py {message}"
 
 
 def test_known_rows_spare_the_content_but_not_the_row(maker: Any, kit: Any) -> None:

@@ -130,8 +130,8 @@ def test_spans_are_copied_where_the_kernel_cannot(
         if change is not None:
             monkeypatch.setattr(os, "copy_file_range", change)
             monkeypatch.setattr(output, "BLOCK_BYTES", 3)
-        with new_file(tmp_path / "out") as (file, publish):
-            write_pieces(file, pieces, source)
+        with new_file(tmp_path / "out") as (file, publish), source.open("rb") as opened:
+            write_pieces(file, pieces, opened)
             publish()
         assert (tmp_path / "out").read_bytes() == expected
 
@@ -142,8 +142,9 @@ def test_a_source_that_shrinks_is_said(tmp_path: Path) -> None:
     with (
         pytest.raises(PatchkitError, match="became shorter while it was read"),
         new_file(tmp_path / "out") as (file, _),
+        source.open("rb") as opened,
     ):
-        write_pieces(file, [Span(0, 9)], source)
+        write_pieces(file, [Span(0, 9)], opened)
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
@@ -172,6 +173,15 @@ def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
         new_file(tmp_path / "file" / "out"),
     ):
         pass
+
+
+def test_an_error_in_the_work_comes_through(tmp_path: Path) -> None:
+    with (
+        pytest.raises(PatchkitError, match="out: cannot be written: no space left"),
+        new_file(tmp_path / "out"),
+    ):
+        raise OSError(28, "No space left on device")
+    assert list(tmp_path.iterdir()) == []
 
 
 KILLED = """
