@@ -9,7 +9,7 @@ from pathlib import Path
 from patchkit.diff import parse_patch
 from patchkit.diff.header import parse_header
 from patchkit.diff.lines import Change, diff_lines
-from patchkit.diff.model import FileChange
+from patchkit.diff.model import FileChange, Hunk
 from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
 from patchkit.outcome import HunkOutcome, Method, Status
@@ -126,7 +126,7 @@ def _take_exact(run: _Run, folder: str, name: str, plan: PatchPlan) -> None:
         method = {FileChange.ADD: Method.NEW_FILE, FileChange.DELETE: Method.DELETE_FILE}.get(
             section.change, Method.EXACT if section.hunks else Method.METADATA
         )
-        spans = [(h.new_start, h.new_start + h.new_count - 1) for h in section.hunks]
+        spans = [_new_lines(hunk) for hunk in section.hunks]
         gone = section.change is FileChange.DELETE
         for at, number in enumerate(file.numbers):
             outcome = HunkOutcome(
@@ -134,6 +134,14 @@ def _take_exact(run: _Run, folder: str, name: str, plan: PatchPlan) -> None:
                 method=method, target_lines=spans[at] if spans and not gone else None,
             )  # fmt: skip
             run.outcomes.append((folder, outcome))
+
+
+def _new_lines(hunk: Hunk) -> tuple[int, int]:
+    """Return the lines of the new file, 1-based and inclusive, between a hunk's outer context."""
+    kinds = "".join(line.kind for line in hunk.lines)
+    first = hunk.new_start + len(kinds) - len(kinds.lstrip(" "))
+    last = hunk.new_start + hunk.new_count - 1 - (len(kinds) - len(kinds.rstrip(" ")))
+    return first, max(first, last)
 
 
 def _shifted(outcome: HunkOutcome, path: str, changes: Sequence[Change]) -> HunkOutcome:

@@ -83,7 +83,7 @@ def test_a_wheel_is_built_and_taken_back(store: Path, capsys: Out) -> None:
     assert run(["build-wheel", "v0.99.0", "--local-version", "Mine_1"]) == 0
     size = (store / "dist" / RESULT).stat().st_size
     assert capsys.readouterr().out == (
-        "one.patch:1: placed (exact) vllm/size.py:1\n"
+        "one.patch:1: placed (exact) vllm/size.py:2\n"
         "two.patch:1: placed (exact) vllm/zz.py:1\n"
         "2 hunks: 2 placed\n"
         f"wrote dist/{RESULT}, {size} bytes\n"

@@ -240,7 +240,7 @@ def test_provenance_says_what_was_done(repository: Any) -> None:
             "status": "placed",
             "method": "exact",
             "path": "vllm/config.py",
-            "lines": [1, 4],
+            "lines": [1, 1],
         }
     ]
     methods = [outcome["method"] for outcome in series["patches"][1]["outcomes"]]
@@ -451,3 +451,11 @@ def test_installers_take_the_file(tool: str, repository: Any, tmp_path: Path) ->
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=target
     )
     assert done.stdout.split() == ["0.99.0+syv.1", "0.99.0+syv.1"]
+
+
+def test_lines_are_those_after_the_whole_series(repository: Any, kit: Any) -> None:
+    old = kit.ONE["vllm/config.py"]
+    above = {**kit.ONE, "vllm/config.py": b"import os\nimport re\n" + old}
+    repository.series(one=kit.patch("one", kit.FILES, kit.ONE), up=kit.patch("up", kit.ONE, above))
+    outcomes = [outcome for _, outcome in repository.build().patched.outcomes]
+    assert [outcome.target_lines for outcome in outcomes] == [(3, 3), (1, 2)]
