@@ -95,9 +95,12 @@ def gpu(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Time rebases by the size of the series: nox -s bench -- --hunks 10,100 --repeat 3"""
+    """Time rebases by size and wheels: nox -s bench -- [rebase|wheel] [--hunks 10,100 …]"""
     install(session, "test")
-    session.run("python", "-m", "tests.bench", *session.posargs)
+    # one of them may have arguments; both run with none
+    chosen = session.posargs[:1] or ["rebase", "wheel"]
+    for name in chosen:
+        session.run("python", "-m", f"tests.bench.{name}", *session.posargs[1:])
 
 
 @nox.session(name="bench-rebase")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from patchkit.vllm.profile import VLLM
 
 PYPROJECT = "pyproject.toml"
 PINS = "upstream_pins.toml"
-KEYS = ("series", "pins", "profile")
+KEYS = ("series", "pins", "profile", "selections")
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,14 @@ class Config:
     `root` is the folder that paths are relative to. `series` names the series folders, in the order
     in which they compose. `pins` are laid over those that the package ships; None where the
     repository has none of its own. `profile` is the shipped one with the repository's changes.
+    `selections` maps a name to the patches that `build-wheel --selection` takes.
     """
 
     root: Path
     series: tuple[str, ...] = ("patches",)
     pins: Path | None = None
     profile: Profile = VLLM
+    selections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def pins_to_write(self) -> Path:
@@ -70,6 +73,7 @@ def parse_config(table: dict[str, Any], *, root: Path, place: str) -> Config:
         series=_series(table.get("series", ["patches"]), place),
         pins=_path(table, "pins", root, place),
         profile=_profile(table.get("profile", {}), f"{place}: tool.patchkit.profile"),
+        selections=_selections(table.get("selections", {}), place),
     )
     return _with_default_pins(config)
 
@@ -140,6 +144,17 @@ def _profile(value: object, place: str) -> Profile:
             f"is {_toml_type(value)}", place=place, expected="a table, [tool.patchkit.profile]"
         )
     return override_profile(VLLM, value, place)
+
+
+def _selections(value: object, place: str) -> dict[str, tuple[str, ...]]:
+    expected = 'a table of lists of patches, such as kv = ["block-promotion"]'
+    if not isinstance(value, dict):
+        raise UsageError(f"selections is {_toml_type(value)}", place=place, expected=expected)
+    for name, patches in value.items():
+        texts = isinstance(patches, list) and all(isinstance(patch, str) for patch in patches)
+        if not texts or not patches:
+            raise UsageError(f"selections.{name} is no such list", place=place, expected=expected)
+    return {name: tuple(patches) for name, patches in value.items()}
 
 
 def _toml_type(value: object) -> str:

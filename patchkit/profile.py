@@ -34,16 +34,16 @@ class Profile:
 
     def classify(self, path: str) -> Section:
         """Return the class of a path relative to the tree's top."""
-        if any(_matches(path, pattern) for pattern in self.built):
+        if any(matches(path, pattern) for pattern in self.built):
             return Section.BUILT
-        if any(_matches(path, pattern) for pattern in self.not_shipped):
+        if any(matches(path, pattern) for pattern in self.not_shipped):
             return Section.NOT_SHIPPED
         inside = path.startswith(f"{self.package}/")
         return Section.SHIPPED if inside else Section.NOT_SHIPPED
 
     def names(self, path: str) -> bool:
         """Return whether a pattern, and not only the place of a path, says what it is."""
-        return any(_matches(path, pattern) for pattern in (*self.built, *self.not_shipped))
+        return any(matches(path, pattern) for pattern in (*self.built, *self.not_shipped))
 
 
 def override_profile(profile: Profile, table: Mapping[str, object], place: str) -> Profile:
@@ -69,7 +69,8 @@ def override_profile(profile: Profile, table: Mapping[str, object], place: str) 
     return replace(profile, **changes)  # type: ignore[arg-type]
 
 
-def _matches(path: str, pattern: str) -> bool:
+def matches(path: str, pattern: str) -> bool:
+    """Return whether a path is what a pattern of a profile names."""
     if pattern.endswith("/"):
         return path.startswith(pattern)
     if "/" not in pattern and "*" in pattern:

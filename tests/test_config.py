@@ -47,7 +47,8 @@ def test_pins_are_written_beside_pyproject_where_there_are_none(tmp_path: Path) 
     [
         (
             'serie = ["a"]',
-            "unknown key 'serie' in [tool.patchkit], expected one of series, pins, profile",
+            "unknown key 'serie' in [tool.patchkit], expected one of series, pins, profile, "
+            "selections",
         ),
         (
             'series = "patches"',

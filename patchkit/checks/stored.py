@@ -13,7 +13,7 @@ from patchkit.diff.header import parse_header, validate_header
 from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
 from patchkit.placing.plan import PatchPlan, plan_patch
-from patchkit.repository.move import apply_series, with_overlay
+from patchkit.repository.applied import apply_series, with_overlay
 from patchkit.repository.store import Stored, read_stored, stored_releases
 from patchkit.series.anchor import contradictions, parse_anchors
 from patchkit.series.anchoring import renewed

@@ -18,7 +18,14 @@ COMMANDS = {
     "rebase": "Move the stored series to another vLLM release.",
     "port": "Move plain patch files from one vLLM tree to another.",
     "check": "Prove that what is stored is sound.",
+    "build-wheel": "Write a patched wheel of a release.",
+    "unpatch": "Write the file that a patched wheel was made from.",
 }
+
+
+def module_name(command: str) -> str:
+    """Return the name of a command's module."""
+    return command.replace("-", "_")
 
 
 class BugError(PatchkitError):
@@ -38,7 +45,7 @@ class LazyGroup(click.Group):
         """Return a command, importing its module."""
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"patchkit.cli.{cmd_name}").command
+        command = importlib.import_module(f"patchkit.cli.{module_name(cmd_name)}").command
         assert isinstance(command, click.Command)
         return command
 

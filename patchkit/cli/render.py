@@ -109,6 +109,25 @@ def show_port(document: dict[str, Any], result: RebaseResult, asked: Path | None
         say(f"nothing was written to {asked}: not every hunk landed on ground that held")
 
 
+def show_build_wheel(document: dict[str, Any], outcomes: Sequence[HunkOutcome]) -> None:
+    """Print what became of every hunk, what was left out, and where the wheel is."""
+    show_outcomes(outcomes)
+    for note in document["notes"]:
+        say(f"note: {note}")
+    for left in document["left_out"]:
+        what = "built from source" if left["section"] == "built" else "not shipped"
+        say(f"left out: {left['patch']}: {left['path']} is {what}")
+    chosen = document["selection"]
+    for patch, by in chosen["brought"].items():
+        say(f"{patch}: comes along, {by} needs it")
+    for patch in chosen["left_out"]:
+        say(f"{patch}: not chosen")
+    if document["wheel"] is None:
+        say("no wheel was written: not every hunk landed on ground that held")
+        return
+    say(f"wrote {document['wheel']['path']}, {document['wheel']['size_bytes']} bytes")
+
+
 def show_check(document: dict[str, Any]) -> None:
     """Print what is wrong, then each stored release in a line."""
     for series in document["series"]:

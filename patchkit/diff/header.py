@@ -1,7 +1,7 @@
 """DEP-3 headers: why a patch is there, where it comes from, and when it may go.
 
-Source: https://dep-team.pages.debian.net/deps/dep3/, with Reason, Exit-Condition, Applies-To and
-Optional-Sections added.
+Source: https://dep-team.pages.debian.net/deps/dep3/, with Reason, Exit-Condition, Applies-To,
+Depends-On and Optional-Sections added.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAIL = {"from", "date", "subject", "message-id", "return-path", "received", "to
 _OURS = {
     *("description", "origin", "forwarded", "author", "reason", "exit-condition", "applies-to"),
     *("last-update", "optional-sections", "applied-upstream", "reviewed-by", "acked-by", "bug"),
-    "upstream-state",
+    *("upstream-state", "depends-on"),
 }
 _SINGLE = ("description", "reason", "origin", "forwarded", "exit-condition", "applies-to")
 _REQUIRED = (
@@ -107,8 +107,15 @@ class Header:
     @property
     def optional_sections(self) -> tuple[str, ...]:
         """Return the paths or patterns of sections that need not be built from source."""
-        value = self.get("Optional-Sections") or ""
-        return tuple(word for word in re.split(r"[\s,]+", value) if word)
+        return self._words("Optional-Sections")
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """Return the names of the patches that this one needs."""
+        return self._words("Depends-On")
+
+    def _words(self, name: str) -> tuple[str, ...]:
+        return tuple(word for word in re.split(r"[\s,]+", self.get(name) or "") if word)
 
     def covers(self, version: str) -> bool:
         """Return whether the declared range holds a version; pre-releases count."""

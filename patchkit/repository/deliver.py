@@ -11,7 +11,8 @@ from patchkit.config import Config
 from patchkit.diff import parse_patch
 from patchkit.diff.model import Patch
 from patchkit.errors import PatchkitError
-from patchkit.repository.move import Request, SeriesMove, apply_series
+from patchkit.repository.applied import apply_series
+from patchkit.repository.move import Request, SeriesMove
 from patchkit.repository.store import Stored, follow_same_as, release_folder
 from patchkit.repository.workspace import Replacement, read_folder
 from patchkit.series.anchoring import plan_on, renewed, with_adaptation

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchkit.config import Config
-from patchkit.diff import apply_patch, parse_patch
-from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
 from patchkit.outcome import HunkOutcome
 from patchkit.placing.rebase import PatchInput, Progress, RebasedPatch, RebaseResult, rebase_series
+from patchkit.repository.applied import apply_series, with_overlay
 from patchkit.repository.session import Settled, Skip
 from patchkit.repository.store import (
     Stored,
@@ -19,9 +18,7 @@ from patchkit.repository.store import (
     read_stored,
     stored_releases,
 )
-from patchkit.repository.workspace import read_file
 from patchkit.series.anchoring import stored_adaptations
-from patchkit.series.overlay import Overlay, overlay_changes, overlay_conflicts
 from patchkit.series.series import anchors_name
 from patchkit.tree import SourceTree
 from patchkit.upstream.pins import normalise_version
@@ -128,29 +125,6 @@ def choose_bases(config: Config, request: Request, version: str | None) -> dict[
             hint="`patchkit init --from v0.28.0` starts one; `patchkit port` takes plain files",
         )
     return bases
-
-
-def apply_series(root: Path, stored: Stored, tree: SourceTree) -> SourceTree:
-    """Return a tree with a stored series applied, its overlay included."""
-    tree, _ = with_overlay(root, stored, tree)
-    for entry in stored.series.entries:
-        patch = parse_patch(stored.series.patches[entry.name], f"{stored.place}/{entry.name}")
-        tree = apply_patch(resolve_roots(patch, tree)[0], tree)
-    return tree
-
-
-def with_overlay(
-    root: Path, stored: Stored, tree: SourceTree
-) -> tuple[SourceTree, tuple[str, ...]]:
-    """Return the tree with the series' whole new files, and the paths that it has already."""
-    overlay = stored.series.overlay
-    if overlay is None:
-        return tree, ()
-    clashes = overlay_conflicts(overlay, tree)
-    free = Overlay(tuple(entry for entry in overlay.entries if entry.path not in clashes))
-    sources = {entry.source: read_file(root / entry.source) for entry in free.entries}
-    changes = overlay_changes(free, sources, tree, place=f"{stored.place}/overlay.toml")
-    return tree.with_changes(dict(changes)), clashes
 
 
 def _inputs(stored: Stored, request: Request) -> tuple[PatchInput, ...]:

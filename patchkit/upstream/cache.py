@@ -6,6 +6,8 @@ whole file or none; one lock a digest keeps two runs from fetching the same.
 
 from __future__ import annotations
 
+import hashlib
+import mmap
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -73,13 +75,27 @@ class Cache:
         """Return where a whole file is kept; it may not be there."""
         return self.root / "files" / sha256 / filename
 
+    def whole_file(self, sha256: str, filename: str) -> Path | None:
+        """Return a whole file that is kept and has its digest still, else None."""
+        path = self.file_path(sha256, filename)
+        if not path.is_file():
+            return None
+        if path.stat().st_size and _digest(path) == sha256:
+            return path
+        path.unlink()  # damaged since it was fetched
+        return None
+
     def file(self, sha256: str, filename: str, fetch: Callable[[BinaryIO], None]) -> Path:
-        """Return a whole file, fetched first where there is none; `fetch` checks its digest."""
+        """Return a whole file, fetched first where there is none; `fetch` checks its digest.
+
+        What an earlier run was broken off at is in the file that `fetch` gets, which stands at its
+        end; bytes that are of no use it must truncate.
+        """
         path = self.file_path(sha256, filename)
         if not path.is_file():
             with self._locked(path):
                 if not path.is_file():
-                    with _replacing(path) as file:
+                    with _continuing(path) as file:
                         fetch(file)
         return path
 
@@ -99,6 +115,15 @@ class Cache:
             lock.release()
 
 
+def _digest(path: Path) -> str:
+    """Return the sha256 of a file in one call, which leaves the interpreter to other threads.
+
+    In blocks, as `hashlib.file_digest` reads, it would queue for the interpreter after each.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        return hashlib.sha256(view).hexdigest()
+
+
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
     """Give a file that takes its name when it is whole and on the disk. The lock must be held."""
@@ -116,6 +141,26 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
         raise _unusable(path.parent, "written", err) from err
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _continuing(path: Path) -> Iterator[BinaryIO]:
+    """Give a file as above that keeps what has come until it is whole. The lock must be held."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("r+b" if part.exists() else "w+b") as file:
+            file.seek(0, os.SEEK_END)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        _sync_folder(path.parent)
+    except OSError as err:
+        raise _unusable(path.parent, "written", err) from err
+    finally:
+        with suppress(OSError):
+            if not part.stat().st_size:
+                part.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -46,11 +46,9 @@ def fetch_artifact(
     artifact: Artifact, index: Index, cache: Cache, progress: Progress = silent
 ) -> Path:
     """Return the path of a pinned file, whole and with the pinned digest, fetched where needed."""
-    kept = cache.file_path(artifact.sha256, artifact.filename)
-    if kept.is_file():
-        if _digest(kept) == artifact.sha256:
-            return kept
-        kept.unlink()  # damaged since it was fetched
+    kept = cache.whole_file(artifact.sha256, artifact.filename)
+    if kept is not None:
+        return kept
     location = index.locate(artifact)
     if location.path is not None:
         _compare(_digest(location.path), artifact, str(location))
@@ -102,24 +100,61 @@ def _fetch_whole(
         progress(label, done_bytes, artifact.size_bytes)
 
     def fetch(file: BinaryIO) -> None:
-        idle = 0
-        while True:
-            before = file.tell()
-            try:
-                _receive_whole(location.url, index.http, file, note)
-                break
-            except BrokenOffError:
-                idle = idle + 1 if file.tell() <= before else 0
-                if idle > index.http.retries:
-                    raise
-        file.flush()
-        _compare(_digest(Path(file.name)), artifact, str(location))
+        received = _Received(file)  # with what an earlier run had received
+        resumed = file.tell() > 0
+        if file.tell() < artifact.size_bytes or not resumed:
+            _receive_all(location.url, index.http, received, note)
+        if resumed and received.sha256.hexdigest() != artifact.sha256:
+            received.restart()
+            _receive_all(location.url, index.http, received, note)
+        try:
+            _compare(received.sha256.hexdigest(), artifact, str(location))
+        except PatchkitError:
+            received.restart()
+            raise
 
     return cache.file(artifact.sha256, artifact.filename, fetch)
 
 
-def _receive_whole(url: str, http: Http, file: BinaryIO, note: Callable[[int], None]) -> None:
+class _Received:
+    """A file as it arrives, with the digest of what has arrived: it is not read a second time."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        file.seek(0)
+        self.sha256 = hashlib.sha256()
+        while chunk := file.read(1 << 20):
+            self.sha256.update(chunk)
+
+    def add(self, chunk: bytes) -> None:
+        """Append bytes."""
+        self.file.write(chunk)
+        self.sha256.update(chunk)
+
+    def restart(self) -> None:
+        """Forget all that has arrived."""
+        self.file.seek(0)
+        self.file.truncate()
+        self.sha256 = hashlib.sha256()
+
+
+def _receive_all(url: str, http: Http, received: _Received, note: Callable[[int], None]) -> None:
+    """Receive a remote file to its end; a transfer that breaks off goes on while any bytes come."""
+    idle = 0
+    while True:
+        before = received.file.tell()
+        try:
+            _receive_whole(url, http, received, note)
+            return
+        except BrokenOffError:
+            idle = idle + 1 if received.file.tell() <= before else 0
+            if idle > http.retries:
+                raise
+
+
+def _receive_whole(url: str, http: Http, received: _Received, note: Callable[[int], None]) -> None:
     """Append to a file what it lacks of a remote one, or write it anew where that cannot be had."""
+    file = received.file
     done = file.tell()
     headers = {"Range": f"bytes={done}-"} if done else {}
     with http.stream(url, headers) as response:
@@ -129,10 +164,9 @@ def _receive_whole(url: str, http: Http, file: BinaryIO, note: Callable[[int], N
         if response.status == 200 or not answer.startswith(f"bytes {done}-"):
             if response.status == 206:
                 raise PatchkitError(f"the index answers with {answer!r}", place=redact(url))
-            file.seek(0)
-            file.truncate()
+            received.restart()
         for chunk in response.stream(CHUNK_BYTES):
-            file.write(chunk)
+            received.add(chunk)
             note(file.tell())
 
 

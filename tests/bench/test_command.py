@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.bench import __main__ as command
 from tests.bench import measure
+from tests.bench import rebase as command
 from tests.bench.test_series import BASE, LATER
 
 TREES = {"v1.0": BASE, "v1.1": BASE, "v1.2": LATER}

@@ -222,6 +222,42 @@ def test_whole_transfer_that_breaks_off_goes_on(fake_index, pins, cache, wheel):
     assert fake_index.ranges() == [None, "bytes=65536-"]
 
 
+def test_whole_transfer_that_was_given_up_goes_on_in_the_next_run(fake_index, pins, cache, wheel):
+    from patchkit.upstream.fetch import fetch_artifact
+
+    artifact = pins.releases[0].artifacts[0]
+    fake_index.faults.cut_after, fake_index.faults.cut_times = 100_000, 1
+    with pytest.raises(PatchkitError, match="no answer: IncompleteRead"):
+        fetch_artifact(artifact, fake_index.index(retries=-1), cache)
+    fake_index.log.clear()
+    assert fetch_artifact(artifact, fake_index.index(), cache).read_bytes() == wheel
+    assert fake_index.ranges() == ["bytes=65536-"]
+    assert list(cache.root.rglob("*.part")) == []
+
+
+@pytest.mark.parametrize("extra", [-1000, 0, 10])
+def test_what_an_earlier_run_left_is_not_trusted(fake_index, pins, cache, wheel, extra):
+    from patchkit.upstream.fetch import fetch_artifact
+
+    artifact = pins.releases[0].artifacts[0]
+    path = cache.file_path(artifact.sha256, artifact.filename)
+    path.parent.mkdir(parents=True)
+    left = path.with_name(f".{path.name}.part")
+    left.write_bytes(b"x" * (len(wheel) + extra))
+    assert fetch_artifact(artifact, fake_index.index(), cache).read_bytes() == wheel
+    assert not left.exists()
+
+
+def test_another_file_than_the_pinned_one_leaves_nothing(fake_index, pins, cache):
+    from patchkit.upstream.fetch import fetch_artifact
+
+    fake_index.faults.flip_at = 5000
+    fake_index.faults.hashes = False
+    with pytest.raises(PatchkitError, match="the file has sha256"):
+        fetch_artifact(pins.releases[0].artifacts[0], fake_index.index(), cache)
+    assert [path.suffix for path in cache.root.rglob("*.*")] == [".lock"]
+
+
 def test_damaged_whole_file_in_the_cache_is_fetched_again(fake_index, pins, cache, wheel):
     from patchkit.upstream.fetch import fetch_artifact
 

@@ -1,4 +1,4 @@
-"""The command line: `python -m tests.bench --hunks 10,100 --repeat 3`."""
+"""The command line: `python -m tests.bench.rebase --hunks 10,100 --repeat 3`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Patched wheels: upstream's file rewritten, checked, and taken back."""
