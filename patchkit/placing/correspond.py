@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from patchkit.outcome import Evidence, Method
+from patchkit.outcome import Evidence, Method, Rejected
 from patchkit.syntax.match import overlap, tokens
 from patchkit.syntax.outline import Outline, name_of, outline_or_none
 from patchkit.syntax.tree import Node
@@ -29,6 +29,8 @@ SIMILAR_MOVED = 0.5
 SIMILAR_CALLED = 0.5
 SIMILAR_RENAMED = 0.8
 LEAD = 0.15
+# Of what was looked at and not taken, a report names the likeliest: common names are defined often.
+RUNNERS_UP = 3
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Correspondence:
         self.target = target
         self._outlines: dict[str, Outline | None] = {}
         self._found: dict[tuple[str, str, bytes], tuple[Correspondent, ...]] = {}
+        self._rejected: dict[tuple[str, str, bytes], tuple[Rejected, ...]] = {}
+        self._passed_over: list[tuple[float, Rejected]] = []  # of the search that is going on
 
     def outline(self, path: str) -> Outline | None:
         """The outline of a target file, None where it is missing or not Python."""
@@ -62,8 +66,19 @@ class Correspondence:
         """Return what may be the definition in the target, the likeliest first."""
         key = (path, name, definition.digest)
         if key not in self._found:
+            self._passed_over = []
             self._found[key] = tuple(self._candidates(path, name, definition))
+            ranked = sorted(self._passed_over, key=lambda p: (-p[0], p[1].candidate))
+            self._rejected[key] = tuple(r for _, r in ranked[:RUNNERS_UP])
         return self._found[key]
+
+    def rejected(self, path: str, name: str, definition: Node) -> tuple[Rejected, ...]:
+        """Return the likeliest of what was looked at for a definition and not taken, and why."""
+        self.candidates(path, name, definition)
+        return self._rejected[path, name, definition.digest]
+
+    def _pass_over(self, share: float, candidate: str, why: str) -> None:
+        self._passed_over.append((share, Rejected("definition", candidate, why)))
 
     def _candidates(self, path: str, name: str, definition: Node) -> Iterator[Correspondent]:
         outline = self.outline(path)
@@ -92,15 +107,29 @@ class Correspondence:
                 if node.kind != definition.kind and "ClassDef" in (node.kind, definition.kind):
                     continue
                 if before is not None and other in before.by_name:
-                    continue  # the base has that one too: a twin, not the one that moved
-                share = 1.0 if node.digest == definition.digest else overlap(bag, tokens(node))
+                    # a twin, not the one that moved
+                    self._pass_over(0.0, f"`{other}` in {place}", "the base has that one as well")
+                    continue
+                same = node.digest == definition.digest
+                share, of = 1.0 if same else overlap(bag, tokens(node)), "words and signs"
                 if "." not in name and "." in other:  # a function turned into a method
-                    share = max(share, _common_statements(definition, node))
+                    said = _common_statements(definition, node)
+                    share, of = (said, _TEXT) if said > share else (share, of)
+                likeness = "word for word" if same else _share(share, of)
+                where = f"`{other}` in {place}"
                 if share >= SIMILAR_MOVED and self._may_have_moved(path, name, place, other, share):
-                    where = f"`{other}` in {place}" if place != path else f"`{other}`"
-                    text = f"`{name}` of {path} is {where} in the target, {_share(share)}"
+                    text = f"`{name}` of {path} is {where} in the target, {likeness}"
                     evidence = Evidence("moved", text)
                     found.append(Correspondent(place, other, node, Method.MOVED, evidence))
+                elif share < SIMILAR_MOVED:
+                    why = f"{likeness}, and {_percent(SIMILAR_MOVED)} is asked"
+                    self._pass_over(share, where, why)
+                else:
+                    why = f"{likeness}, but nothing besides the name says that it went there"
+                    self._pass_over(share, where, why)
+        if len(found) > 1:
+            for one in found:
+                self._pass_over(2.0, f"`{one.name}` in {one.path}", "not the only one it may be")
         return found if len(found) == 1 else []
 
     def _may_have_moved(self, path: str, name: str, place: str, other: str, share: float) -> bool:
@@ -152,22 +181,44 @@ class Correspondence:
             same = node.digest_with("") == masked
             scores.append((1.0 if same else _common_statements(definition, node), other, node))
         scores.sort(key=lambda s: (-s[0], s[1]))
-        if not scores:
+        found, why = self._clear_winner(before, outline, definition, scores)
+        for score in scores:
+            if score[0] and score != found:
+                self._pass_over(score[0], f"`{score[1]}`", f"{_share(score[0], _TEXT)}, {why}")
+        if found is None:
             return []
+        share, other, node = found
+        likeness = "word for word" if node.digest_with("") == masked else _share(share, _TEXT)
+        text = f"`{name}` is called `{other}` in the target, {likeness}"
+        return [Correspondent(path, other, node, Method.RENAMED, Evidence("renamed", text))]
+
+    def _clear_winner(
+        self,
+        before: Outline,
+        outline: Outline,
+        definition: Node,
+        scores: list[tuple[float, str, Node]],
+    ) -> tuple[tuple[float, str, Node] | None, str]:
+        """The one of the scored definitions, best first, that is the renamed one beyond doubt.
+
+        With it, why the others are not.
+        """
+        if not scores:
+            return None, ""
         old, new = name_of(definition), name_of(scores[0][2])
         spoken_for = _called_alike(before, outline, old, new) or _extends(old, new)
-        if scores[0][0] < (SIMILAR_CALLED if spoken_for else SIMILAR_RENAMED):
-            return []
+        asked = SIMILAR_CALLED if spoken_for else SIMILAR_RENAMED
+        if scores[0][0] < asked:
+            return None, f"and {_percent(asked)} is asked"
         if len(scores) > 1 and scores[0][0] - scores[1][0] < LEAD:
             # A copy says the same; where only one of them took over the callers, it is that one.
             close = [s for s in scores if scores[0][0] - s[0] < LEAD]
             heirs = [s for s in close if _called_alike(before, outline, old, name_of(s[2]))]
             if len(heirs) != 1:
-                return []
-            scores = heirs
-        share, other, node = scores[0]
-        text = f"`{name}` is called `{other}` in the target, {_share(share)}"
-        return [Correspondent(path, other, node, Method.RENAMED, Evidence("renamed", text))]
+                others = " and ".join(f"`{s[1]}`" for s in close[:2])
+                return None, f"and {others} are less than {_percent(LEAD)} apart"
+            return heirs[0], f"and `{heirs[0][1]}` is called in its place"
+        return scores[0], f"and `{scores[0][1]}` has {_percent(scores[0][0])}"
 
     def _called(
         self, path: str, name: str, definition: Node, here: Node
@@ -217,8 +268,15 @@ class Correspondence:
         return tuple(found)
 
 
-def _share(share: float) -> str:
-    return "word for word" if share == 1.0 else f"{share:.0%} of it the same"
+_TEXT = "statements' text"
+
+
+def _share(share: float, of: str) -> str:
+    return f"{_percent(share)} of its {of} the same"
+
+
+def _percent(share: float) -> str:
+    return f"{int(share * 100 + 1e-9)} %"  # rounded down: 100 % is all of it
 
 
 def _common_statements(old: Node, new: Node) -> float:
