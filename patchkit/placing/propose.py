@@ -155,10 +155,12 @@ class Merger:
             return None
         mapping = self.mapping(region)
         low, high = max(run.start - 1, region.base[0]), min(run.end + 1, region.base[1])
-        for number in range(low, high):
-            if number not in mapping:
-                text = self.base.lines[number].strip().decode("utf-8", "replace")
-                return f"line {number + 1} of the base, `{text}`, is not there as it was"
+        lost = [number for number in range(low, high) if number not in mapping]
+        said = [number for number in lost if self.base.lines[number].strip()]
+        for number in said or lost:
+            text = self.base.lines[number].strip().decode("utf-8", "replace")
+            what = f"line {number + 1} of the base, " + (f"`{text}`" if text else "a blank one")
+            return f"{what}, has no counterpart in its place"
         return "something new stands between the lines that it changes and those next to them"
 
     def mapping(self, region: Region) -> dict[int, int]:
