@@ -164,7 +164,9 @@ def _adapt(
             reason = str(error)
     if reason is not None:
         text = f"the adaptation stored for {adaptation.release} does not hold: {reason}"
-        verdict = Verdict(Status.CONFLICTED, reason=text, candidates=(path,))
+        verdict = Verdict(
+            Status.CONFLICTED, reason=text, candidates=(path,) if content is not None else ()
+        )
         draft.verdicts.update(dict.fromkeys(adaptation.hunks, verdict))
         return
     assert content is not None

@@ -261,16 +261,20 @@ class PythonPlacer:
             if not there:
                 continue
             evidence = tuple(dict.fromkeys([*there, *view.evidence]))
-            name = self._name(group)
+            name, landed = self._name(group), self._landed(group, view)
             if len(there) == len(edits):
-                return Verdict(Status.ALREADY_UPSTREAM, name, view.path, name, evidence=evidence)
+                return Verdict(
+                    Status.ALREADY_UPSTREAM, name, view.path, landed, evidence=evidence,
+                    renames=self.views.renames(group, view),
+                )  # fmt: skip
             missing = [e for e, f in zip(edits, found, strict=True) if f is None]
             if self._is_partly(missing):
                 lacking = ", ".join(f"{e.kind} at base line {_line(e)}" for e in missing)
                 reason = f"the target has {len(there)} of {len(edits)} edits; missing: {lacking}"
                 return Verdict(
-                    Status.PARTLY_UPSTREAM, name, view.path, name, evidence=evidence, reason=reason
-                )
+                    Status.PARTLY_UPSTREAM, name, view.path, landed, evidence=evidence,
+                    reason=reason, renames=self.views.renames(group, view),
+                )  # fmt: skip
         return None
 
     def _authored(self, path: str, target: Module) -> Alignment:
@@ -289,17 +293,7 @@ class PythonPlacer:
     def _placed(self, member: Placed) -> Verdict:
         group, view = member.group, member.view
         name = self._name(group)
-        landed = name
-        base = outline_of(self.edits.base)
-        target = outline_of(view.ground.module)
-        for edit in group.edits:
-            image = view.alignment.image(edit.container)
-            if image is not None and base.qualified(edit.container) == name:
-                landed = target.qualified(image)
-                break
-        for renaming in view.ground.renamings:
-            if renaming.kind == "definition" and renaming.scope == landed:
-                landed = landed.removesuffix(renaming.old) + renaming.new
+        landed = self._landed(group, view)
         facts = (
             member.proposal.evidence, *self.views.likeness(group, view), *view.evidence,
             *member.proven.evidence_for(group.edits),
@@ -311,6 +305,22 @@ class PythonPlacer:
             renames=self.views.renames(group, view),
             rejected=(*silent, *member.refused, *self.views.rejected(group)),
         )  # fmt: skip
+
+    def _landed(self, group: Group, view: View) -> str:
+        """The name that a group's definition has in the target."""
+        name = landed = self._name(group)
+        base, target = outline_of(self.edits.base), outline_of(view.ground.module)
+        for edit in group.edits:
+            image = view.alignment.image(edit.container)
+            if image is not None and base.qualified(edit.container) == name:
+                landed = target.qualified(image)
+                break
+        parts = landed.split(".")
+        for renaming in view.ground.renamings:
+            scope = renaming.scope.split(".")
+            if renaming.kind == "definition" and landed.split(".")[: len(scope)] == scope:
+                parts[len(scope) - 1] = renaming.new
+        return ".".join(parts)
 
     def _silent(self, group: Group, view: View, placed_by: Method | None = None) -> list[Rejected]:
         """The text engines that proposed nothing in a view, and why; none better than what did."""
