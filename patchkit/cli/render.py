@@ -127,6 +127,8 @@ def show_series(document: dict[str, Any], *, whole: bool) -> None:
     for series in document["series"]:
         for line in _series_head(series):
             say(line)
+        for path in series["overlay_clashes"]:
+            say(f"{path}: in the overlay, and in the target already")
         for patch in series["patches"]:
             say(f"{patch['name']}: {patch['subject']}")
             for line in _header(patch, whole):

@@ -51,7 +51,8 @@ class Shown:
     `release` is None for a move onto a tree that is no release; `target` names it either way. With
     a move the patches are those that were moved, and `base` is the release that they are for;
     `outcomes` are by patch and hunk. `differences` say where what is stored is not what the move
-    makes; None where nothing was compared. `stopped` says that the move waits for a person.
+    makes; None where nothing was compared. `stopped` says that the move waits for a person;
+    `clashes` are overlay files that the target has already.
     """
 
     folder: str
@@ -63,6 +64,7 @@ class Shown:
     stopped: bool = False
     outcomes: Mapping[tuple[str, int], HunkOutcome] = field(default_factory=dict)
     differences: tuple[str, ...] | None = None
+    clashes: tuple[str, ...] = ()
 
 
 @click.command(short_help="Show a stored series, and why each hunk is where it is.")
@@ -171,6 +173,7 @@ def _moved(
                 state is not None,
                 {(o.patch, o.hunk): o for o in move.result.outcomes},
                 delivery.differences if compared else None,
+                move.clashes,
             )
         )
     return found
@@ -256,7 +259,7 @@ def _only(shown: Shown, wanted: Wanted) -> Shown:
 def _document(shown: list[Shown], why: bool) -> dict[str, Any]:
     """Return what is shown, as docs/schema/show-1.json describes it."""
     outcomes = [o for entry in shown for o in entry.outcomes.values()]
-    differ = any(entry.differences for entry in shown)
+    differ = any(entry.differences or entry.clashes for entry in shown)
     ok = not differ and all(o.landed and not o.drifted for o in outcomes)
     return {
         "schema": "patchkit.show/1",
@@ -276,6 +279,7 @@ def _series(shown: Shown) -> dict[str, Any]:
         "same_as": shown.same_as,
         "base": shown.base,
         "differences": None if shown.differences is None else list(shown.differences),
+        "overlay_clashes": list(shown.clashes),
         "patches": [_patch(patch, shown) for patch in shown.patches],
     }
 

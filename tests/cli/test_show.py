@@ -9,6 +9,7 @@ import pytest
 
 from patchkit.cli import run
 from patchkit.diff import diff_files, format_files
+from patchkit.series.overlay import Overlay, format_overlay, overlay_entry
 from patchkit.tree import SourceTree
 
 Check = Callable[[dict[str, Any]], None]
@@ -202,6 +203,22 @@ def test_a_stopped_rebase_is_the_one_that_why_shows(capsys: Out, check: Check) -
     (series,) = report(capsys, check)["series"]
     assert (series["stopped"], series["differences"]) == (True, None)
     assert run(["show", "v0.29.0", "--why"]) == 0  # another release is not what has stopped
+
+
+def test_an_overlay_file_that_the_target_has_is_a_finding(
+    store: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    path, source = "vllm/new.py", b"x = 1\n"
+    write(store, "overlay/new.py", source)
+    overlay = Overlay((overlay_entry("overlay/new.py", path, source),))
+    write(store, "patches/v0.28.0/overlay.toml", format_overlay(overlay))
+    own = {PAGES: RENAMED, path: b"x = 2\n"}
+    trees["v0.29.0"] = SourceTree(own, name="v0.29.0", version="0.29.0")
+    assert run(["show", "v0.29.0", "--why", "--json"]) == 3
+    (series,) = report(capsys, check)["series"]
+    assert (series["overlay_clashes"], series["differences"]) == ([path], None)
+    assert run(["show", "v0.29.0", "--why"]) == 3
+    assert f"\n{path}: in the overlay, and in the target already\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
