@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from difflib import unified_diff
 
 import patchkit
@@ -210,3 +211,226 @@ def test_names_that_could_not_be_read_are_said_to_be_unchecked() -> None:
     assert result.ok
     (outcome,) = result.outcomes
     assert outcome.not_checked[0].startswith(f"names and imports of {PATH}: ")
+
+
+def test_an_operand_keeps_its_own_parentheses() -> None:
+    base = "def f(a, b):\n    return (\n        a > 1 and b\n    )\n"
+    authored = base.replace("a > 1 and b", "b and (a > 1 or b.seq)")
+    target = "def f(a, b):\n    log(a)\n    return a > 1 and b\n"
+    assert moved(base, authored, target) == target.replace("a > 1 and b", "b and (a > 1 or b.seq)")
+
+
+def test_a_replaced_operand_takes_its_parentheses_along() -> None:
+    base = "def f(a, b):\n    return (\n        a.dp > 1 and not b.mk\n    )\n"
+    authored = "def f(a, b):\n    return (\n        a.dp > 1 or a.sp\n    ) and not b.mk\n"
+    target = "def f(a, b):\n    log(a)\n    return a.dp > 1 and not b.mk\n"
+    result = moved(base, authored, target)
+    assert ast.dump(ast.parse(result)) == ast.dump(
+        ast.parse(target.replace("a.dp > 1", "(a.dp > 1 or a.sp)"))
+    )
+
+
+def test_the_parentheses_of_a_call_are_not_those_of_its_only_argument() -> None:
+    base = "def f(a):\n    return g(\n        a\n    )\n"
+    authored = base.replace("        a\n", "        a + 1\n")
+    target = "def f(a):\n    start()\n    return g(a)\n"
+    assert moved(base, authored, target) == target.replace("g(a)", "g(a + 1)")
+
+
+def test_what_upstream_put_above_a_comment_does_not_come_between() -> None:
+    base = "def f(a):\n    x = first(a)\n    # then\n    y = second(x)\n    return y\n"
+    authored = base.replace("    y = ", "    check(x)\n    y = ")
+    target = base.replace("    # then\n", "    new(x)\n    # then\n")
+    assert moved(base, authored, target) == target.replace("    y = ", "    check(x)\n    y = ")
+
+
+def test_new_definitions_are_not_ordered_beside_what_upstream_put_under_a_comment() -> None:
+    base = (
+        "class K:\n    def a(self):\n        return 1\n\n    # Forward\n\n"
+        "    def b(self):\n        return 2\n"
+    )
+    authored = base.replace(
+        "    # Forward\n",
+        "    # Metadata\n\n    def mine(self):\n        return 3\n\n    # Forward\n",
+    )
+    target = base.replace("    def b", "    table = None\n    def b")
+    result = move(base, authored, target)
+    assert not result.ok
+    assert result.tree.files[PATH].decode() == target
+
+
+def test_a_block_is_around_the_body_although_the_docstring_changed_as_well() -> None:
+    words = " ".join(f"word{n}" for n in range(40))
+    base = BODY.replace("def f(a):\n", f'def f(a):\n    """Say {words}."""\n')
+    authored = base.replace("    y = ", "    check(x)\n    y = ")
+    target = GUARDED.replace("def f(a):\n", f'def f(a):\n    """Do {words} now."""\n')
+    assert moved(base, authored, target) == target.replace(
+        "        y = ", "        check(x)\n        y = "
+    )
+
+
+def test_a_loop_with_the_same_head_is_itself_and_not_the_like_one_inside() -> None:
+    inner = "            use(kv_base + 0 * stride + off)\n            more(a, i, j)\n"
+    base = (
+        f"def f(a):\n    for i in range(a):\n        for j in range(i):\n{inner}"
+        "        end(i)\n    return a\n"
+    )
+    authored = base.replace("kv_base + 0 * stride + off", "kv_base + off")
+    scales = "".join(f"            scale{n}(i, j, a)\n" for n in range(12))
+    target = base.replace(inner, inner + scales).replace("        end(i)\n", "")
+    assert moved(base, authored, target) == target.replace(
+        "kv_base + 0 * stride + off", "kv_base + off"
+    )
+
+
+def test_a_loop_in_which_much_was_added_is_not_the_like_one_inside_either() -> None:
+    inner = "        for j in range(i):\n            use(base + 0 * stride + off, i, j)\n"
+    base = f"def f(a):\n    for i in range(a):\n{inner}    return a\n"
+    authored = base.replace("base + 0 * stride + off", "base + off")
+    extra = "".join(f"        scale{n} = load(weights{n}, a, i)\n" for n in range(12))
+    target = base.replace(inner, extra + inner)
+    assert moved(base, authored, target) == target.replace("base + 0 * stride + off", "base + off")
+
+
+def test_repeated_statements_are_told_apart_by_the_block_beside_them() -> None:
+    head = "def f(self, c):\n    self.begin(c)\n"
+    twice = "    self.step(c)\n    self.step(c)\n    self.width = 2 * c\n"
+    block = "    with self.mark(c):\n        self.visual = Tower(c, prefix=1)\n"
+    base = f"{head}{twice}{block}    return c\n"
+    authored = f"{head}{block}    return c\n"
+    changed = block.replace("prefix=1", "prefix=1, quiet=True")
+    target = f"{head}{twice}{changed}{twice}    return c\n"
+    assert moved(base, authored, target) == f"{head}{changed}{twice}    return c\n"
+
+
+def test_a_local_is_renamed_although_upstream_binds_it_once_more() -> None:
+    base = "def f(a):\n    x = first(a)\n    p, x = second(x)\n    return x\n"
+    authored = base.replace("    return", "    check(x)\n    return")
+    target = base.replace("x", "hidden").replace(
+        "    return", "    if p:\n        p, hidden = third(hidden)\n    return"
+    )
+    result = move(base, authored, target)
+    wanted = target.replace("    return", "    check(hidden)\n    return")
+    assert result.tree.files[PATH].decode() == (wanted if result.ok else target)
+    target = base.replace("x", "hidden").replace("    p, ", "    p = third(hidden)\n    p, ")
+    target = target.replace("    p = third", "    hidden = extra(hidden)\n    p = third")
+    wanted = target.replace("    return", "    check(hidden)\n    return")
+    assert moved(base, authored, target) == wanted
+
+
+def test_a_local_of_which_a_third_became_another_is_no_rename() -> None:
+    base = (
+        "def f(a):\n    x = first(a)\n    x = second(x)\n    use(x)\n"
+        "    x = third(a)\n    return x\n"
+    )
+    authored = base.replace("    use(x)\n", "    use(x)\n    check(x)\n")
+    target = (
+        "def f(a):\n    p = first(a)\n    p = second(p)\n    use(p)\n"
+        "    q = third(a)\n    return q\n"
+    )
+    result = move(base, authored, target)
+    assert not result.ok
+    assert result.tree.files[PATH].decode() == target
+
+
+def test_two_thirds_of_the_bindings_make_a_rename_and_half_of_them_do_not() -> None:
+    steps = ["first(a)", "second(x)", "third(x, a)", "fourth(x)"]
+    base = "def f(a):\n" + "".join(f"    x = {s}\n" for s in steps) + "    return x\n"
+    authored = base.replace("    return x", "    return check(x)")
+    target = base.replace("x", "hidden")
+    one = target.replace("second(hidden)", "other(hidden, a)")
+    assert moved(base, authored, one) == one.replace("return hidden", "return check(hidden)")
+    two = one.replace("third(hidden, a)", "more(hidden)")
+    result = move(base, authored, two)
+    assert not result.ok
+    assert result.tree.files[PATH].decode() == two
+
+
+def test_that_two_locals_start_as_none_makes_them_no_rename() -> None:
+    base = "def f(a):\n    x = None\n    use(a)\n    return a, x\n"
+    authored = base.replace("    use(a)\n", "    use(a)\n    check(x)\n")
+    target = "def f(a):\n    y = None\n    y = second(a)\n    use(a)\n    return a, y\n"
+    result = move(base, authored, target)
+    assert not result.ok
+    assert result.tree.files[PATH].decode() == target
+
+
+def test_what_changed_upstream_in_a_definition_that_the_patch_renames_stays() -> None:
+    base = "def load(a):\n    x = first(a)\n    y = second(x)\n    z = third(y)\n    return z\n"
+    authored = base.replace("def load(a)", "def load_all(a, b)").replace("third(y)", "third(y, b)")
+    target = base.replace("second(x)", "second(x, quiet=True)")
+    assert moved(base, authored, target) == target.replace(
+        "def load(a)", "def load_all(a, b)"
+    ).replace("third(y)", "third(y, b)")
+
+
+def test_a_docstring_outside_the_block_that_was_put_around_the_body_is_replaced_as_well() -> None:
+    base = BODY.replace("def f(a):\n", 'def f(a):\n    """Say it."""\n    from m import first\n')
+    authored = base.replace("Say it.", "Do it now.").replace("from m", "from n")
+    target = GUARDED.replace(
+        "    with guard():\n", '    """Say it."""\n    with guard():\n        from m import first\n'
+    )
+    assert moved(base, authored, target) == target.replace("Say it.", "Do it now.").replace(
+        "from m", "from n"
+    )
+
+
+def test_a_callee_that_took_an_argument_is_placed_whole_or_refused() -> None:
+    base = "def f(t, p):\n    return t.decode(\n        t.encode(p, special=False)\n    )\n"
+    authored = base.replace("t.encode(p", "cached(t, p")
+    target = base.replace("encode(p,", "encode(p.text,")
+    result = move(base, authored, target)
+    wanted = target.replace("t.encode(p", "cached(t, p")
+    assert result.tree.files[PATH].decode() == (wanted if result.ok else target)
+    assert all("does not parse" not in (o.reason or "") for o in result.outcomes)
+
+
+def test_a_condition_inside_a_condition_may_be_extended() -> None:
+    base = "def f(a, b):\n    if a > 1 and b:\n        x = 1\n        y = 2\n    return a\n"
+    authored = base.replace("        y = 2\n", "        y = 3\n")
+    target = base.replace("a > 1 and b", "(a > 1 or a.seq) and b")
+    assert moved(base, authored, target) == target.replace("y = 2", "y = 3")
+    other = base.replace("a > 1 and b", "a > 2 and b")
+    assert not move(base, authored, other).ok
+
+
+def test_a_kernel_is_the_same_on_another_grid_and_another_kernel_is_not() -> None:
+    base = (
+        "def f(x, n):\n    scale_kernel[(n,)](\n        x,\n        n,\n        BLOCK=16,\n    )\n"
+    )
+    authored = base.replace("BLOCK=16", "BLOCK=32")
+    target = base.replace("[(n,)]", "[(n + 1,)]").replace(
+        "        x,\n", "        x,\n        x,\n"
+    )
+    assert moved(base, authored, target) == target.replace("BLOCK=16", "BLOCK=32")
+    assert not move(base, authored, target.replace("scale_kernel", "shift_kernel")).ok
+
+
+def test_a_comment_and_an_expression_may_stand_in_another_order_than_their_neighbours() -> None:
+    base = (
+        "def f(n, k):\n    if n > 8:\n        return slow(n)\n\n    if on() and fits(n):\n"
+        "        return fast(n)\n    return k\n"
+    )
+    authored = base.replace("    if on() and fits(n):", "    # Small ones win.\n    if fits(n):")
+    target = base.replace("return slow(n)", "return slow(n, k)").replace("n > 8", "n > 9")
+    target = target.replace("def f(n, k):\n", "def f(n, k):\n    log(n)\n")
+    result = move(base, authored, target)
+    wanted = target.replace("    if on() and fits(n):", "    # Small ones win.\n    if fits(n):")
+    assert result.tree.files[PATH].decode() == (wanted if result.ok else target)
+
+
+def test_a_local_is_renamed_although_upstream_dropped_one_of_its_bindings() -> None:
+    base = (
+        "def f(a):\n    hits = look(a)\n    if hits == a:\n        hits = max(0, a - 1)\n"
+        "    return hits\n"
+    )
+    authored = base.replace("look(a)", "look(a.num)").replace(
+        "    return", "    check(hits)\n    return"
+    )
+    target = "def f(a):\n    found = look(a)\n    return found\n"
+    result = move(base, base.replace("    if hits", "    check(hits)\n    if hits"), target)
+    assert not result.ok  # the neighbour is gone
+    target = target.replace("    return", "    log(a)\n    return")
+    authored = base.replace("    hits = look(a)\n", "    hits = look(a)\n    check(hits)\n", 1)
+    authored = base.replace("    return hits", "    return check(hits)")
+    assert moved(base, authored, target) == target.replace("return found", "return check(found)")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from patchkit.names.occurrences import (
@@ -82,6 +82,17 @@ def redo(source: bytes, renamings: Sequence[Renaming]) -> bytes:
     for renaming in reversed(renamings):
         source = _rename(source, renaming, renaming.scope, renaming.old, renaming.new)
     return source
+
+
+def renamed(name: str, renamings: Sequence[Renaming]) -> str:
+    """Return the qualified name of a definition once renames of definitions are made again."""
+    for renaming in reversed(renamings):
+        old = renaming.scope.split(".")
+        parts = name.split(".")
+        if renaming.kind == "definition" and parts[: len(old)] == old:
+            parts[len(old) - 1] = renaming.new
+            name = ".".join(parts)
+    return name
 
 
 def _rename(source: bytes, renaming: Renaming, scope: str, old: str, new: str) -> bytes:
@@ -173,25 +184,42 @@ def find_variables(name: str, base: Node, target: Node) -> tuple[Renaming, ...]:
         return ()
     sites_before = _binding_sites(before, lost, lost | gained)
     sites_after = _binding_sites(after, gained, lost | gained)
-    result = []
-    for old in sorted(lost):
-        candidates = [
-            new for new in sorted(gained) if _same_sites(sites_before[old], sites_after[new])
-        ]
-        rivals = [
-            other
-            for other in sorted(lost)
-            for new in candidates
-            if other != old and _same_sites(sites_before[other], sites_after[new])
-        ]
-        if len(candidates) == 1 and not rivals:
-            result.append(Renaming("variable", name, old, candidates[0]))
-    return tuple(result)
+    found = _pairs(lost, gained, lambda old, new: _same_sites(sites_before[old], sites_after[new]))
+    lost, gained = lost - found.keys(), gained - set(found.values())
+    linked = _pairs(lost, gained, lambda old, new: _share(sites_before[old], sites_after[new]) > 0)
+    for old, new in linked.items():
+        if _share(sites_before[old], sites_after[new]) >= _MOST:
+            found[old] = new
+    return tuple(Renaming("variable", name, old, found[old]) for old in sorted(found))
+
+
+def _pairs(lost: set[str], gained: set[str], same: Callable[[str, str], bool]) -> dict[str, str]:
+    """The old names and the new that are the same, both one of a kind.
+
+    A name that became two, or two that became one, is no rename.
+    """
+    pairs = [(old, new) for old in lost for new in gained if same(old, new)]
+    olds, news = Counter(old for old, _ in pairs), Counter(new for _, new in pairs)
+    return {old: new for old, new in pairs if olds[old] == news[new] == 1}
 
 
 def _same_sites(old: Counter[str], new: Counter[str]) -> bool:
     """Whether every statement that bound the old name binds the new one, and none else does."""
     return bool(old) and old == new
+
+
+# Statements that bind a name change, and upstream adds and drops some: two thirds say it.
+_MOST = 2 / 3
+
+
+def _share(old: Counter[str], new: Counter[str]) -> float:
+    """The share of common statements in those that bound the old name, or that bind the new one.
+
+    That a name starts as the same constant says nothing by itself.
+    """
+    common = old & new
+    telling = any(not site.startswith("Assign([§],Constant(") for site in common)
+    return common.total() / min(old.total(), new.total()) if telling else 0.0
 
 
 def _binding_sites(

@@ -12,25 +12,41 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from patchkit.names.imports import added_imports
 from patchkit.outcome import Evidence, Method, Rejected
+from patchkit.placing.likeness import (
+    STATEMENTS,
+    called_alike,
+    common_statements,
+    extends,
+    likeness,
+    percent,
+    said_likeness,
+    said_share,
+    statement_digests,
+)
 from patchkit.syntax.match import overlap, tokens
 from patchkit.syntax.outline import Outline, name_of, outline_or_none
 from patchkit.syntax.tree import Node
 from patchkit.tree import SourceTree
 
-# Where the name is the same, half of the tokens have to be (Dice). A new name needs whole
-# statements in common, a share of the text: half of it where a caller of the old name calls the new
-# one in otherwise the same line or one name extends the other, nearly all of it where nothing else
-# speaks; and a clear lead over every other candidate, so that a near copy is no rename.
+# Where the name is the same, half of the tokens have to be (Dice). A new name needs a likeness of
+# 0.6 where a caller of the old name calls the new one in otherwise the same line, or one name
+# extends the other; 0.8 of the statements where nothing else speaks; and a clear lead over every
+# other candidate, so that a near copy is no rename. Of 503 definitions that kept their names and
+# changed from 0.27.1 to 0.28.0, 19 in 20 are as like as 0.6; of 3,243 definitions, 4 in 5 have no
+# sibling that is.
 SIMILAR_MOVED = 0.5
-SIMILAR_CALLED = 0.5
+SIMILAR_SPOKEN_FOR = 0.6
 SIMILAR_RENAMED = 0.8
 LEAD = 0.15
 # Of what was looked at and not taken, a report names the likeliest: common names are defined often.
 RUNNERS_UP = 3
+
+Score = tuple[float, str, str, Node]  # likeness, path, qualified name, definition
 
 
 @dataclass(frozen=True)
@@ -66,10 +82,11 @@ class Correspondence:
         """Return what may be the definition in the target, the likeliest first."""
         key = (path, name, definition.digest)
         if key not in self._found:
-            self._passed_over = []
+            outer, self._passed_over = self._passed_over, []  # a search may lead to another
             self._found[key] = tuple(self._candidates(path, name, definition))
             ranked = sorted(self._passed_over, key=lambda p: (-p[0], p[1].candidate))
             self._rejected[key] = tuple(r for _, r in ranked[:RUNNERS_UP])
+            self._passed_over = outer
         return self._found[key]
 
     def rejected(self, path: str, name: str, definition: Node) -> tuple[Rejected, ...]:
@@ -84,7 +101,11 @@ class Correspondence:
         outline = self.outline(path)
         here = outline.by_name.get(name) if outline else None
         if here is None:
-            yield from self._moved(path, name, definition) or self._renamed(path, name, definition)
+            yield from (
+                self._moved(path, name, definition)
+                or self._renamed(path, name, definition)
+                or self._moved_and_renamed(path, name, definition)
+            )
             return
         text = f"`{name}` is in {path} as before"
         yield Correspondent(path, name, here, None, Evidence("same-name", text))
@@ -113,19 +134,19 @@ class Correspondence:
                 same = node.digest == definition.digest
                 share, of = 1.0 if same else overlap(bag, tokens(node)), "words and signs"
                 if "." not in name and "." in other:  # a function turned into a method
-                    said = _common_statements(definition, node)
-                    share, of = (said, _TEXT) if said > share else (share, of)
-                likeness = "word for word" if same else _share(share, of)
+                    said = common_statements(definition, node)
+                    share, of = (said, STATEMENTS) if said > share else (share, of)
+                alike = "word for word" if same else said_share(share, of)
                 where = f"`{other}` in {place}"
                 if share >= SIMILAR_MOVED and self._may_have_moved(path, name, place, other, share):
-                    text = f"`{name}` of {path} is {where} in the target, {likeness}"
+                    text = f"`{name}` of {path} is {where} in the target, {alike}"
                     evidence = Evidence("moved", text)
                     found.append(Correspondent(place, other, node, Method.MOVED, evidence))
                 elif share < SIMILAR_MOVED:
-                    why = f"{likeness}, and {_percent(SIMILAR_MOVED)} is asked"
+                    why = f"{alike}, and {percent(SIMILAR_MOVED)} is asked"
                     self._pass_over(share, where, why)
                 else:
-                    why = f"{likeness}, but nothing besides the name says that it went there"
+                    why = f"{alike}, but nothing besides the name says that it went there"
                     self._pass_over(share, where, why)
         if len(found) > 1:
             for one in found:
@@ -149,10 +170,8 @@ class Correspondence:
             if left is None or share < 1.0 or place != path:
                 return False
             # A short method stands word for word in many a class: only one above takes it over.
-            bases = left.slot_named("bases")
-            above = {n.text.decode() for n in bases.nodes} if bases is not None else set()
             called = tokens(left)[name.rpartition(".")[2].encode()] > 0
-            return new_scope in above or (not new_scope and called)
+            return new_scope in _bases(left) or (not new_scope and called)
         if share == 1.0:
             return True
         if outline is None:
@@ -167,58 +186,115 @@ class Correspondence:
 
     def _renamed(self, path: str, name: str, definition: Node) -> list[Correspondent]:
         """The new definition in the same scope that says the same, far ahead of any other."""
-        outline, before = self.outline(path), self._before(path)
-        if outline is None or before is None:
+        before = self._before(path)
+        if before is None:
             return []
         scope = name.rpartition(".")[0]
-        masked = definition.digest_with("")
         scores = []
-        for other, node in outline.by_name.items():
-            if other in before.by_name or other.rpartition(".")[0] != scope or "#" in other:
-                continue
-            if node.kind != definition.kind:
-                continue
-            same = node.digest_with("") == masked
-            scores.append((1.0 if same else _common_statements(definition, node), other, node))
-        scores.sort(key=lambda s: (-s[0], s[1]))
-        found, why = self._clear_winner(before, outline, definition, scores)
+        for place, home in self._scope_images(path, scope):
+            outline, known = self.outline(place), self._before(place)
+            for other, node in outline.by_name.items() if outline else ():
+                around, _, bare = other.rpartition(".")
+                if around != home or "#" in other or node.kind != definition.kind:
+                    continue
+                if (f"{scope}.{bare}" if scope else bare) in before.by_name:
+                    continue
+                if known is not None and other in known.by_name:
+                    continue
+                scores.append((likeness(definition, node), place, other, node))
+        return self._likeliest(path, name, definition, scores, Method.RENAMED)
+
+    def _scope_images(self, path: str, scope: str) -> list[tuple[str, str]]:
+        """Where the scope of a definition is in the target: files and qualified names."""
+        outline, before = self.outline(path), self._before(path)
+        if outline is not None and (not scope or scope in outline.by_name):
+            return [(path, scope)]
+        around = before.by_name.get(scope) if before is not None else None
+        if around is None:
+            return []
+        found = self.candidates(path, scope, around)
+        return [(c.path, c.name) for c in found if c.evidence.kind in ("moved", "renamed")]
+
+    def _moved_and_renamed(self, path: str, name: str, definition: Node) -> list[Correspondent]:
+        """The new definition of another name that the old file now imports from elsewhere."""
+        outline, before = self.outline(path), self._before(path)
+        if outline is None or before is None or "." in name:
+            return []
+        scores = []
+        for use in added_imports(before.module.source, outline.module.source, path):
+            stem = use.module.replace(".", "/")
+            for place in (f"{stem}.py", f"{stem}/__init__.py"):
+                found, known = self.outline(place), self._before(place)
+                node = found.by_name.get(use.name or "") if found else None
+                if node is None or node.kind != definition.kind or use.name is None:
+                    continue
+                if known is None or use.name not in known.by_name:
+                    scores.append((likeness(definition, node), place, use.name, node))
+        return self._likeliest(path, name, definition, scores, Method.MOVED)
+
+    def _likeliest(
+        self,
+        path: str,
+        name: str,
+        definition: Node,
+        scores: list[Score],
+        method: Method,
+    ) -> list[Correspondent]:
+        """The one candidate of another name that is like enough and clearly ahead."""
+        outline, before = self.outline(path), self._before(path)
+        scores.sort(key=lambda s: (-s[0], s[1:3]))
+        if not scores or before is None:
+            return []
+        old = name_of(definition)
+
+        def is_called(place: str, node: Node) -> bool:
+            files = [o for o in (outline, self.outline(place)) if o is not None]
+            return any(called_alike(before, file, old, name_of(node)) for file in files)
+
+        found, why = self._clear_winner(definition, scores, is_called)
         for score in scores:
             if score[0] and score != found:
-                self._pass_over(score[0], f"`{score[1]}`", f"{_share(score[0], _TEXT)}, {why}")
+                where = f"`{score[2]}`" if score[1] == path else f"`{score[2]}` in {score[1]}"
+                self._pass_over(score[0], where, f"{said_likeness(definition, score[3])}, {why}")
         if found is None:
             return []
-        share, other, node = found
-        likeness = "word for word" if node.digest_with("") == masked else _share(share, _TEXT)
-        text = f"`{name}` is called `{other}` in the target, {likeness}"
-        return [Correspondent(path, other, node, Method.RENAMED, Evidence("renamed", text))]
+        _, place, other, node = found
+        alike = said_likeness(definition, node)
+        if method is Method.MOVED:
+            text = f"`{name}` of {path} is `{other}` in {place} in the target, {alike}"
+            return [Correspondent(place, other, node, method, Evidence("moved", text))]
+        text = f"`{name}` is called `{other}` in the target, {alike}"
+        return [Correspondent(place, other, node, method, Evidence("renamed", text))]
 
     def _clear_winner(
-        self,
-        before: Outline,
-        outline: Outline,
-        definition: Node,
-        scores: list[tuple[float, str, Node]],
-    ) -> tuple[tuple[float, str, Node] | None, str]:
-        """The one of the scored definitions, best first, that is the renamed one beyond doubt.
+        self, definition: Node, scores: list[Score], is_called: Callable[[str, Node], bool]
+    ) -> tuple[Score | None, str]:
+        """The one of the scored definitions, best first, that is it beyond doubt.
 
         With it, why the others are not.
         """
-        if not scores:
-            return None, ""
-        old, new = name_of(definition), name_of(scores[0][2])
-        spoken_for = _called_alike(before, outline, old, new) or _extends(old, new)
-        asked = SIMILAR_CALLED if spoken_for else SIMILAR_RENAMED
-        if scores[0][0] < asked:
-            return None, f"and {_percent(asked)} is asked"
-        if len(scores) > 1 and scores[0][0] - scores[1][0] < LEAD:
-            # A copy says the same; where only one of them took over the callers, it is that one.
-            close = [s for s in scores if scores[0][0] - s[0] < LEAD]
-            heirs = [s for s in close if _called_alike(before, outline, old, name_of(s[2]))]
-            if len(heirs) != 1:
-                others = " and ".join(f"`{s[1]}`" for s in close[:2])
-                return None, f"and {others} are less than {_percent(LEAD)} apart"
-            return heirs[0], f"and `{heirs[0][1]}` is called in its place"
-        return scores[0], f"and `{scores[0][1]}` has {_percent(scores[0][0])}"
+        # A copy says the same; where only one of them took over the callers, it is that one.
+        close = [s for s in scores if scores[0][0] - s[0] < LEAD]
+        why = f"and `{scores[0][2]}` has {percent(scores[0][0])}"
+        if len(close) > 1:
+            others = " and ".join(f"`{s[2]}`" for s in close[:2])
+            close = [s for s in close if is_called(s[1], s[3])]
+            if len(close) != 1:
+                return None, f"and {others} are less than {percent(LEAD)} apart"
+            why = f"and `{close[0][2]}` is called in its place"
+        share, place, _, node = close[0]
+        if extends(name_of(definition), name_of(node)) or is_called(place, node):
+            return (
+                (close[0], why)
+                if share >= SIMILAR_SPOKEN_FOR
+                else (None, f"and {percent(SIMILAR_SPOKEN_FOR)} is asked")
+            )
+        known = 1.0 if share == 1.0 else common_statements(definition, node)
+        return (
+            (close[0], why)
+            if known >= SIMILAR_RENAMED
+            else (None, f"and {percent(SIMILAR_RENAMED)} of the {STATEMENTS} is asked")
+        )
 
     def _called(
         self, path: str, name: str, definition: Node, here: Node
@@ -233,14 +309,19 @@ class Correspondence:
             if other not in before.by_name and node.kind != "ClassDef"
         ]
         words = tokens(here) if new else Counter()
-        called = [(other, node) for other, node in new if words[name_of(node).encode()]]
+        words[name_of(here).encode()] -= 1  # its own, after `def`
+        called = [
+            (other, node)
+            for other, node in new
+            if words[name_of(node).encode()] > 0 and _is_in_reach(outline, name, other)
+        ]
         if not called:
             return
-        statements = _statement_digests(definition) - _statement_digests(here)
+        statements = statement_digests(definition) - statement_digests(here)
         for other, node in called:
             if node in here.ancestors():
                 continue
-            if (statements & _statement_digests(node)).total() > 0:
+            if (statements & statement_digests(node)).total() > 0:
                 text = f"`{name}` calls the new `{other}`, which holds statements that it had"
                 yield Correspondent(path, other, node, Method.MOVED, Evidence("split", text))
 
@@ -268,60 +349,18 @@ class Correspondence:
         return tuple(found)
 
 
-_TEXT = "statements' text"
+def _bases(definition: Node) -> set[str]:
+    """What a class is derived from, as the text says."""
+    slot = definition.slot_named("bases")
+    return {n.text.decode() for n in slot.nodes} if slot is not None else set()
 
 
-def _share(share: float, of: str) -> str:
-    return f"{_percent(share)} of its {of} the same"
+def _is_in_reach(outline: Outline, name: str, other: str) -> bool:
+    """Whether a definition's bare name in another one's text may mean it.
 
-
-def _percent(share: float) -> str:
-    return f"{int(share * 100 + 1e-9)} %"  # rounded down: 100 % is all of it
-
-
-def _common_statements(old: Node, new: Node) -> float:
-    """The share, by length, of a definition's simple statements that another one has as well."""
-    left, right = _simple_statements(old), _simple_statements(new)
-    total = sum(len(n.text) for n in left)
-    known = Counter(n.digest for n in right)
-    same = 0
-    for node in left:
-        if known[node.digest] > 0:
-            known[node.digest] -= 1
-            same += len(node.text)
-    return same / total if total else 0.0
-
-
-def _simple_statements(definition: Node) -> list[Node]:
-    blocks = ("If", "For", "While", "With", "Try", "Match", "Async", "Function", "Class", "Comment")
-    return [
-        n
-        for n in definition.walk()
-        if n is not definition and n.is_statement and not n.kind.startswith(blocks)
-    ]
-
-
-def _extends(old: str, new: str) -> bool:
-    """Whether one name is the other with something before or after it (`_run`, `run_impl`)."""
-    short, long = sorted((old.strip("_"), new.strip("_")), key=len)
-    return len(short) > 3 and (long.startswith(short) or long.endswith(short))
-
-
-def _called_alike(before: Outline, after: Outline, old: str, new: str) -> bool:
-    """Whether a line of the target names the new definition just as one of the base did the old."""
-    return bool(_lines_naming(before, old) & _lines_naming(after, new))
-
-
-def _lines_naming(outline: Outline, name: str) -> set[bytes]:
-    word = re.compile(rb"\b%b\b" % name.encode())
-    lines = outline.module.source.split(b"\n")
-    found = {word.sub(b"\0", line.strip()) for line in lines if word.search(line)}
-    return {
-        line for line in found if not line.startswith((b"def ", b"class ", b"async def ", b"#"))
-    }
-
-
-def _statement_digests(definition: Node) -> Counter[bytes]:
-    """The simple statements in a definition that say enough to be told apart."""
-    idle = (b"pass", b"return", b"break", b"continue", b"return None")
-    return Counter(n.digest for n in _simple_statements(definition) if n.text not in idle)
+    A method of a class that is neither its own nor above its own is called on something else.
+    """
+    scope, home = name.rpartition(".")[0], other.rpartition(".")[0]
+    around = outline.by_name.get(scope)
+    above = _bases(around) if around is not None else set()
+    return home in ("", scope, name) or home.startswith(f"{name}.") or home in above

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchkit.names.occurrences import UnsureError
-from patchkit.names.rename import redo
+from patchkit.names.rename import redo, renamed
 from patchkit.outcome import Evidence, Method, Rejected, Rename, Status
 from patchkit.placing.correspond import Correspondence
 from patchkit.placing.file_edits import FileEdits, Group, changes_from_pieces, finest_changes
@@ -315,12 +315,7 @@ class PythonPlacer:
             if image is not None and base.qualified(edit.container) == name:
                 landed = target.qualified(image)
                 break
-        parts = landed.split(".")
-        for renaming in view.ground.renamings:
-            scope = renaming.scope.split(".")
-            if renaming.kind == "definition" and landed.split(".")[: len(scope)] == scope:
-                parts[len(scope) - 1] = renaming.new
-        return ".".join(parts)
+        return renamed(landed, view.ground.renamings)
 
     def _silent(self, group: Group, view: View, placed_by: Method | None = None) -> list[Rejected]:
         """The text engines that proposed nothing in a view, and why; none better than what did."""

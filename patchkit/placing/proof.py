@@ -8,6 +8,7 @@ images of the same neighbours, and when no other edit was made. A refutation nam
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -80,15 +81,36 @@ def _compare(
         return Refuted(
             "same-change", f"the patch makes {len(wanted)} edits, the landing {len(made)}"
         )
-    order = sorted(wanted, key=lambda entry: _image_position(*entry))
     evidence = []
-    for (edit, alignment), counterpart in zip(order, made, strict=True):
+    for (edit, alignment), counterpart in _counterparts(wanted, made):
         problem = _differs(edit, counterpart) or _misplaced(edit, counterpart, alignment)
         if problem:
             return problem
         evidence.append((edit, _place_evidence(edit, counterpart, alignment)))
     stray = _stray_layout(authored, landed, made)
     return stray or Proven(tuple(landed), tuple(evidence))
+
+
+def _counterparts(
+    wanted: Sequence[tuple[Edit, Alignment]], made: Sequence[Edit]
+) -> list[tuple[tuple[Edit, Alignment], Edit]]:
+    """Each authored edit with a landed one: of those that say the same, in the order of the target.
+
+    Where no landed edit says the same, what is left over is paired, to be refuted.
+    """
+    landed: dict[object, deque[Edit]] = defaultdict(deque)
+    for edit in made:
+        landed[edit.payload].append(edit)
+    pairs: list[tuple[tuple[Edit, Alignment], Edit]] = []
+    lone = []
+    for entry in sorted(wanted, key=lambda entry: _image_position(*entry)):
+        same = landed[entry[0].payload]
+        if same:
+            pairs.append((entry, same.popleft()))
+        else:
+            lone.append(entry)
+    used = {id(edit) for _, edit in pairs}
+    return [*zip(lone, [e for e in made if id(e) not in used], strict=True), *pairs]
 
 
 def _image_position(edit: Edit, alignment: Alignment) -> tuple[int, int]:
@@ -200,6 +222,9 @@ def _single(edit: Edit) -> bool:
 
 
 def _same_neighbour(edit: Edit, counterpart: Edit, alignment: Alignment, step: int) -> bool:
+    above = edit.prev if step < 0 else None
+    if above is not None and above.kind == "Comment" and alignment.image(above) is counterpart.prev:
+        return True  # what upstream put above a comment does not come between
     authored = _skip_comments(edit.prev if step < 0 else edit.next, step)
     found = _skip_comments(counterpart.prev if step < 0 else counterpart.next, step)
     if authored is not None and is_docstring(authored) and found is None:
@@ -240,8 +265,10 @@ def _between(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:
 
     A neighbour without an image is gone from this module; the other one still says where.
     """
-    before = alignment.image(edit.prev) if edit.prev else None
-    after = alignment.image(edit.next) if edit.next else None
+    # A comment belongs to the code after it: what upstream put between the two counts as well.
+    prev, following = _skip_comments(edit.prev, -1), _skip_comments(edit.next, 1)
+    before = alignment.image(prev) if prev else None
+    after = alignment.image(following) if following else None
     if before is None and after is None:
         return False
     if (before is not None and before.end > counterpart.start) or (

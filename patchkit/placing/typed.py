@@ -51,7 +51,7 @@ def place_edits(edits: Sequence[Edit], alignment: Alignment) -> tuple[Piece, ...
             continue
         else:
             # Where the layout differs a gap may hold one bracket of a pair: elements are safe.
-            first = bool(whole) or _is_flat(edit, alignment)
+            first = bool(whole) or _is_laid_out_anew(edit, alignment)
             ways = (_by_elements, _same_gap) if first else (_same_gap, _by_elements)
             piece = ways[0](edit, alignment) or ways[1](edit, alignment)
             if piece is None:
@@ -60,13 +60,20 @@ def place_edits(edits: Sequence[Edit], alignment: Alignment) -> tuple[Piece, ...
     return tuple(pieces) or None
 
 
-def _is_flat(edit: Edit, alignment: Alignment) -> bool:
-    """Whether an operand goes into an expression that is on one line in the target.
+def _is_laid_out_anew(edit: Edit, alignment: Alignment) -> bool:
+    """Whether the target has other line ends in the place of an edit than the base.
 
-    Without brackets around it, the line end that the patch puts before the operand would end it.
+    An operand that goes into an expression on one line must not bring the line end that the patch
+    puts before it: without brackets around, that would end the expression.
     """
     image = alignment.image(edit.container) if edit.slot in OPERAND_LISTS else None
-    return image is not None and b"\n" not in image.text
+    if image is not None and b"\n" not in image.text:
+        return True
+    span = _gap_span(edit, alignment)
+    if span is None or edit.slot in STATEMENT_LISTS:
+        return False
+    found = alignment.new.source[slice(*span)]
+    return found.count(b"\n") != edit.old_text.count(b"\n")
 
 
 def _home(edit: Edit) -> Node:
@@ -170,10 +177,28 @@ def _replaced(edit: Edit, alignment: Alignment) -> Piece | None:
     if images is None:
         return None
     source = edit.new_container.module
-    first, last = edit.inserted[0], edit.inserted[-1]
-    shift = _indentation(alignment.new, images[0].start) - _indentation(source, first.start)
-    text = reindent(source, first.start, last.end, shift)
-    return (images[0].start, images[-1].end, text)
+    if len({n.slot for n in (*edit.removed, *edit.inserted)}) > 1:
+        return None  # what stands between a callee and its arguments is not in either
+    first, last = _spelled(edit.inserted[0])[0], _spelled(edit.inserted[-1])[1]
+    start, end = _spelled(images[0])[0], _spelled(images[-1])[1]
+    shift = _indentation(alignment.new, start) - _indentation(source, first)
+    return (start, end, reindent(source, first, last, shift))
+
+
+def _spelled(node: Node) -> tuple[int, int]:
+    """The span of an expression with the parentheses that are its own.
+
+    Those of a list between commas are the list's; any others in the parent are an element's.
+    """
+    start, end = node.start, node.end
+    if node.parent is None or node.is_statement or node.slot in _COMMA_LISTS:
+        return start, end
+    source, low, high = node.module.source, node.parent.start, node.parent.end
+    while True:
+        before, after = source[low:start].rstrip(), source[end:high].lstrip()
+        if not (before.endswith(b"(") and after.startswith(b")")):
+            return start, end
+        start, end = low + len(before) - 1, high - len(after) + 1
 
 
 def _operand(edit: Edit, alignment: Alignment) -> Piece | None:
@@ -185,11 +210,13 @@ def _operand(edit: Edit, alignment: Alignment) -> Piece | None:
         return None
     # Only what stands between operands loses its line ends: spaces in a string are its value.
     source = edit.new_container.module.source
-    text, end = b"", edit.left[1].end
+    text, end = b"", _spelled(edit.left[1])[1]
     for node in edit.inserted:
-        text += _SPACE.sub(b" ", source[end : node.start]) + node.text
-        end = node.end
-    return (before.end, before.end, text)
+        start, stop = _spelled(node)
+        text += _SPACE.sub(b" ", source[end:start]) + source[start:stop]
+        end = stop
+    position = _spelled(before)[1]
+    return (position, position, text)
 
 
 def _listed(edit: Edit, alignment: Alignment) -> Piece | None:

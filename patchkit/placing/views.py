@@ -19,6 +19,8 @@ from patchkit.syntax.align import Alignment
 from patchkit.syntax.outline import name_of, outline_of
 from patchkit.syntax.tree import Module, Node
 
+_HEAD = ("decorators", "params", "bases", "returns", "type_params", "keywords", "close", "colon")
+
 
 @dataclass(frozen=True)
 class Ground:
@@ -80,11 +82,13 @@ class Views:
         if self.correspondence.outline(self.path) is not None:
             yield self._view(self.path, [], self._renames_for(group, self.path))
         for path, found in self._elsewhere(group).items():
-            facts = tuple(c.evidence for _, c in found)
+            facts = (*(c.evidence for _, c in found), *self._renames_for(group, path))
             yield self._view(path, found, facts, Method.MOVED)
 
     def split(self, group: Group) -> Iterator[View]:
         """Return the views in which a definition is the new one that its old name calls."""
+        if all(edit.container.is_definition and edit.slot in _HEAD for edit in group.edits):
+            return  # a parameter is one of the definition of that name, wherever its body went
         for definition in self.definitions(group):
             for candidate in self._candidates(definition):
                 if candidate.evidence.kind == "split":
@@ -192,8 +196,8 @@ class Views:
         lineage = dict.fromkeys(a for d in self._definitions for a in self._lineage(d))
         for definition in lineage:
             for candidate in self._candidates(definition):
-                if candidate.evidence.kind == "renamed" and candidate.path == path:
-                    old, new = name_of(definition), name_of(candidate.node)
+                old, new = name_of(definition), name_of(candidate.node)
+                if candidate.path == path and new != old and candidate.evidence.kind != "split":
                     found.append(Renaming("definition", names[definition], old, new))
         return found
 

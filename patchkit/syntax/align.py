@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from patchkit.syntax.match import Pairs, match_exact, match_lists, match_similar, overlap, tokens
+from patchkit.syntax.match import (
+    Pairs,
+    match_exact,
+    match_lists,
+    match_similar,
+    overlap,
+    same_head,
+    tokens,
+)
 from patchkit.syntax.tree import STATEMENT_LISTS, Module, Node
 
 
@@ -99,14 +107,36 @@ def _same_frame(node: Node, parent: Node) -> bool:
         digests = {n.digest for n in left.nodes}
         if digests == {n.digest for n in right.nodes}:
             continue
-        parts = {part.digest for n in right.nodes if n.kind in _EXTENDED for part in n.children}
+        if name == "func" and _same_kernel(left.nodes[0], right.nodes[0]):
+            continue
+        parts = set().union(*(_conditions(n) for n in right.nodes))
         parts |= {n.digest for n in right.nodes if name == "items"}
-        if not digests <= parts:
+        if not set().union(*(_parts(n) for n in left.nodes)) <= parts:
             return False
     return True
 
 
-_EXTENDED = ("BoolOp", "Call")
+def _same_kernel(old: Node, new: Node) -> bool:
+    """Whether two calls launch the same kernel, on whatever grid (`kernel[grid](...)`)."""
+    return old.kind == new.kind == "Subscript" and (
+        old.slots[0].nodes[0].digest == new.slots[0].nodes[0].digest
+    )
+
+
+def _parts(condition: Node) -> set[bytes]:
+    """The conditions that a test joins with `and` and `or`, or the one that it is."""
+    if condition.kind != "BoolOp":
+        return {condition.digest}
+    return set().union(*(_parts(n) for n in condition.children))
+
+
+def _conditions(node: Node) -> set[bytes]:
+    """What a test joins, or what a call around a loop's iterable holds."""
+    if node.kind == "BoolOp":
+        return _parts(node)
+    return {n.digest for n in node.children} if node.kind == "Call" else set()
+
+
 _WRAPPERS = ("With", "AsyncWith", "If", "Try", "TryStar", "For", "AsyncFor", "While")
 
 
@@ -126,7 +156,10 @@ def wrapped(olds: Sequence[Node], news: Sequence[Node], pairs: Pairs) -> dict[No
     plain = {news[j]: olds[i] for i, j in match_similar(olds, news, pairs)}
     found: list[dict[Node, Node]] = []
     for block in blocks:
-        # The block may be an old statement that changed: then it keeps more of it than any inside.
+        # The block may be an old statement that changed: then it has the same head, or keeps more
+        # of it than any inside.
+        if block in plain and same_head(plain[block], block):
+            continue
         as_itself = _kept(plain[block], block) if block in plain else 0.0
         for inner in _inner_lists(block):
             images = {missing[i]: inner[j] for i, j in match_lists(missing, inner)}

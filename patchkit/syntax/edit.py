@@ -245,6 +245,8 @@ class _Lifter:
             signs_old = signs_new = ()
         gone, came = _difference(comments_old, comments_new)
         kind = _kind(old, slot, removed, inserted, gone, came, bool(signs_old or signs_new))
+        if kind == "token replaced" and _is_renamed(old, new, signs_old, signs_new):
+            kind = "definition renamed"
         self.edits.append(
             Edit(
                 kind, old, new, slot,
@@ -299,6 +301,16 @@ def _signs(module: Module, start: int, end: int, nodes: Sequence[Node]) -> tuple
     for a, b in spans:
         text[a - start : b - start] = b" " * (min(b, end) - a)
     return tuple(_SIGN.findall(bytes(text)))
+
+
+def _is_renamed(
+    old: Node, new: Node, signs_old: tuple[bytes, ...], signs_new: tuple[bytes, ...]
+) -> bool:
+    """Whether a changed token is the name of a definition."""
+    if not (old.is_definition and new.is_definition):
+        return False
+    before, after = (node.label.split(" ")[0].encode() for node in (old, new))
+    return before != after and before in signs_old and after in signs_new
 
 
 _KINDS = {

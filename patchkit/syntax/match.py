@@ -16,10 +16,10 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise
 
 from patchkit.diff.sequence import longest_increasing
-from patchkit.syntax.tree import Node
+from patchkit.syntax.tree import Node, is_docstring
 
-# Dice shares of common words: half in common (a third where both sides have one element left), and
-# a tenth ahead of every rival.
+# Dice shares of common words: half in common (a third where both sides have one element left, or a
+# block with the same head), and a tenth ahead of every rival.
 SIMILAR = 0.5
 SIMILAR_ALONE = 0.34
 MARGIN = 0.1
@@ -44,6 +44,8 @@ def key_of(node: Node) -> Hashable | None:
     if node.kind == "pair":
         key = node.slot_named("key")
         return ("pair", key.nodes[0].digest) if key else None
+    if is_docstring(node):
+        return ("docstring",)
     return _statement_key(node)
 
 
@@ -81,16 +83,26 @@ def match_exact(old: Sequence[Node], new: Sequence[Node]) -> Pairs:
 
 
 def match_similar(old: Sequence[Node], new: Sequence[Node], known: Pairs) -> Pairs:
-    """Return `known` and the pairs of what is left between them that are clearly most similar."""
-    pairs = dict(known)
-    _match_between(old, new, pairs, set(pairs.values()), _match_similar)
+    """Return `known` and the pairs of what is left between them that are clearly most similar.
+
+    What one pair leaves on either side may be forced then: content that is repeated elsewhere can
+    be unique there.
+    """
+    pairs, count = dict(known), -1
+    taken = set(pairs.values())
+    while count < len(pairs) < min(len(old), len(new)):
+        count = len(pairs)
+        _match_between(old, new, pairs, taken, _match_similar)
+        if len(pairs) > count:
+            _match_between(old, new, pairs, taken, _match_content)
     return sorted(pairs.items())
 
 
 def match_ordered(old: Sequence[Node], new: Sequence[Node], known: Pairs) -> Pairs:
     """Return pairs of which no two cross, as an edit script needs them.
 
-    `known` are pairs that hold for certain and already rise on both sides.
+    `known` are pairs that hold for certain and already rise on both sides. A definition that the
+    script gives another name is the same one, so that what changed inside it is told apart.
     """
     result = list(known)
     bounds = [(-1, -1), *known, (len(old), len(new))]
@@ -98,7 +110,18 @@ def match_ordered(old: Sequence[Node], new: Sequence[Node], known: Pairs) -> Pai
         found = match_lists(old[i0 + 1 : i1], new[j0 + 1 : j1])
         found = longest_increasing(found)
         result += [(i + i0 + 1, j + j0 + 1) for i, j in found]
-    return sorted(result)
+    pairs = dict(sorted(result))
+    _match_between(old, new, pairs, set(pairs.values()), _match_renamed)
+    return sorted(pairs.items())
+
+
+def _match_renamed(
+    old: Sequence[Node], new: Sequence[Node], olds: list[int], news: list[int]
+) -> Pairs:
+    """Pair the definitions that only one side has, as likeness says."""
+    gone = [i for i in olds if old[i].is_definition]
+    came = [j for j in news if new[j].is_definition]
+    return _match_similar(old, new, gone, came, renamed=True) if gone and came else []
 
 
 def _match_keys(
@@ -204,7 +227,12 @@ def _equally_often(
 
 
 def _match_similar(
-    old: Sequence[Node], new: Sequence[Node], olds: list[int], news: list[int]
+    old: Sequence[Node],
+    new: Sequence[Node],
+    olds: list[int],
+    news: list[int],
+    *,
+    renamed: bool = False,
 ) -> Pairs:
     """Pair what is left by the share of common tokens, where the best clearly wins both ways."""
     if len(olds) * len(news) > 4096:
@@ -215,25 +243,47 @@ def _match_similar(
     scores: dict[tuple[int, int], float] = {}
     for i in olds:
         for j in news:
-            if _may_be_same(old[i], new[j]):
+            if _may_be_same(old[i], new[j], renamed=renamed):
                 scores[i, j] = overlap(bags_old[i], bags_new[j])
     result = []
     for (i, j), score in sorted(scores.items(), key=lambda item: (-item[1], item[0])):
         rivals = [s for (x, y), s in scores.items() if (x == i) != (y == j)]
         alone = len(olds) == 1 and len(news) == 1
-        needed = SIMILAR_ALONE if alone else SIMILAR
+        alone = alone and not renamed
+        needed = SIMILAR_ALONE if alone or same_head(old[i], new[j]) else SIMILAR
         if score >= needed and all(score - rival >= MARGIN for rival in rivals):
             result.append((i, j))
     return longest_increasing(sorted(result))
 
 
-def _may_be_same(old: Node, new: Node) -> bool:
+def _may_be_same(old: Node, new: Node, *, renamed: bool) -> bool:
     """Whether likeness may speak: what has a name of its own is never taken for another."""
     if old.kind != new.kind and not _twins(old.kind, new.kind):
         return False
-    if old.kind == "branch":
+    if old.kind == "branch" or renamed:
         return True
     return key_of(old) == key_of(new)
+
+
+_HEADS = {
+    "While": ("test",), "For": ("target", "iter"), "AsyncFor": ("target", "iter"),
+    "With": ("items",), "AsyncWith": ("items",), "branch": ("test",),
+}  # fmt: skip
+
+
+def same_head(old: Node, new: Node) -> bool:
+    """Return whether two are blocks that loop over, test or enter the same."""
+    if old.kind == new.kind == "If":
+        old, new = old.slots[0].nodes[0], new.slots[0].nodes[0]
+    if old.kind != new.kind or old.kind not in _HEADS:
+        return False
+    for name in _HEADS[old.kind]:
+        left, right = old.slot_named(name), new.slot_named(name)
+        if left is None or right is None:
+            return False  # an `else`
+        if [n.digest for n in left.nodes] != [n.digest for n in right.nodes]:
+            return False
+    return True
 
 
 def _twins(left: str, right: str) -> bool:

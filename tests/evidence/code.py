@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import pairwise
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -93,6 +94,18 @@ def same_code(old: bytes, name: str, new: bytes, other: str, *, but_name: bool =
 def share_of_words(old: bytes, name: str, new: bytes, other: str) -> float:
     """Return the share of words and signs that two definitions have in common (Dice)."""
     left, right = (Counter(_WORD.findall(text_of(*d))) for d in ((old, name), (new, other)))
+    return 2 * (left & right).total() / (left.total() + right.total())
+
+
+def share_of_neighbours(old: bytes, name: str, new: bytes, other: str) -> float:
+    """Return the share of pairs of neighbouring words in common (Dice), the own names aside."""
+    left, right = (
+        Counter(pairwise("" if word == own else word for word in _WORD.findall(text)))
+        for own, text in (
+            (one.rpartition(".")[2], text_of(source, one))
+            for source, one in ((old, name), (new, other))
+        )
+    )
     return 2 * (left & right).total() / (left.total() + right.total())
 
 

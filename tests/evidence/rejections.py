@@ -11,13 +11,13 @@ from tests.evidence import code
 from tests.evidence.ground import Ground, old_texts, places_of, target_lines
 from tests.evidence.rules import other_share
 
-_SHARE = r"\d+ % of its (words and signs|statements' text) the same"
+_SHARE = r"\d+ % of its (words and signs|statements' text|neighbouring words) the same"
 _LIKE = rf"(word for word|{_SHARE})"
 _WHY = re.compile(
-    rf"the base has that one as well|not the only one it may be|{_LIKE}, and \d+ % is asked"
+    rf"the base has that one as well|not the only one it may be|{_LIKE}, and \d+ % (of the statements' text )?is asked"
     rf"|{_LIKE}, but nothing besides the name says that it went there"
-    rf"|{_SHARE}, and `[^`]+` (has \d+ %|is called in its place)"
-    rf"|{_SHARE}, and `[^`]+` and `[^`]+` are less than \d+ % apart"
+    rf"|{_LIKE}, and `[^`]+` (has \d+ %|is called in its place)"
+    rf"|{_LIKE}, and `[^`]+` and `[^`]+` are less than \d+ % apart"
 )
 
 
@@ -59,7 +59,10 @@ def _not_passed_over(ground: Ground, rejected: Rejected) -> Iterator[str]:
         return
     if code.has(before.get(path), name) != (rejected.why == "the base has that one as well"):
         yield "whether the base has it is not as said"
-    share = re.match(r"(\d+) % of its (words and signs|statements' text) the same", rejected.why)
+    share = re.match(
+        r"(\d+) % of its (words and signs|statements' text|neighbouring words) the same",
+        rejected.why,
+    )
     old = [n for n in _lineage(ground.outcome.definition_before) if code.has(ground.base, n)]
     wrong = [
         list(other_share(ground.base or b"", n, after[path], name, int(share[1]), share[2]))

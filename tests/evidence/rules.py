@@ -241,7 +241,9 @@ def no_rename(ground: Ground, rename: Rename) -> Iterator[str]:
     )
     if rename.old in code.mentions(after) or rename.new in code.mentions(before):
         yield f"{rename}: both names are in use on one side"
-    if not lost or lost != won:
+    if (
+        lost & won
+    ).total() * 4 <= lost.total() + won.total():  # upstream may bind it once more or less
         yield f"{rename}: bound by {lost} in the base, by {won} in the target"
 
 
@@ -254,7 +256,10 @@ def _function(ground: Ground, scope: str) -> tuple[code.Definition | None, code.
     return before, new.get(other) or new.get(outcome.definition_after or "")
 
 
-_LIKE = r"(word for word|(?P<share>\d+) % of its (?P<of>words and signs|statements' text) the same)"
+_LIKE = (
+    r"(word for word|(?P<share>\d+) % of its "
+    r"(?P<of>words and signs|statements' text|neighbouring words) the same)"
+)
 
 
 @_rule("renamed", rf"`(?P<old>[^`]+)` is called `(?P<new>[^`]+)` in the target, {_LIKE}")
@@ -271,12 +276,18 @@ def _likeness(ground: Ground, old: str, new: str, share: str, of: str) -> Iterat
         yield from other_share(base, old, target, new, int(share), of)
 
 
+_SHARES = {
+    "words and signs": code.share_of_words,
+    "statements' text": code.share_of_statements,
+    "neighbouring words": code.share_of_neighbours,
+}
+
+
 def other_share(
     base: bytes, old: str, target: bytes, new: str, said: int, of: str
 ) -> Iterator[str]:
     """Yield the share that two definitions have in common where it is not as said, in percent."""
-    words = of == "words and signs"
-    share = (code.share_of_words if words else code.share_of_statements)(base, old, target, new)
+    share = _SHARES[of](base, old, target, new)
     if abs(share * 100 - said) > 1.0:
         yield f"it is {share:.1%}"
 
@@ -294,7 +305,8 @@ def _moved(
     elif not code.has(after.get(to), new) or code.has(before.get(to), new):
         yield f"{to} has not won {new}"
     elif share is None:
-        if not code.same_code(before[path], old, after[to], new):
+        renamed = old.rpartition(".")[2] != new.rpartition(".")[2]
+        if not code.same_code(before[path], old, after[to], new, but_name=renamed):
             yield "they differ"
     else:
         yield from other_share(before[path], old, after[to], new, int(share), of)

@@ -91,22 +91,24 @@ SECTIONS = {
     "renamed variable": (
         "Renamed: undo, merge, redo",
         """
-        A name is taken for renamed where every statement that bound the old one binds the new one,
-        and neither is in use on the other side. The rename is taken back, the hunk is placed as on
-        its base, and the rename is made again, so that the inserted code follows it.""",
+        A name is taken for renamed where the statements that bound the old one bind the new one,
+        all or most, and neither is in use on the other side. The rename is taken back, the hunk is
+        placed as on its base, and the rename is made again, so that the inserted code follows
+        it.""",
     ),
     "renamed definition": (
         "Renamed definition",
         """
         A definition that is gone by its name is looked for among the new ones of the same scope.
-        One has to say most of the same, far ahead of any other; half is enough where callers or the
+        One has to say most of the same, far ahead of any other; less is enough where callers or the
         name itself speak for it.""",
     ),
     "moved": (
         "Moved to another file",
         """
         The one new definition of the same name elsewhere, if it is the same word for word, or at
-        least half the same and the old file imports it now.""",
+        least half the same and the old file imports it now; one of another name only if the old
+        file imports it and it is like enough for a rename.""",
     ),
     "split": (
         "Function split",
