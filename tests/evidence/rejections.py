@@ -14,7 +14,8 @@ from tests.evidence.rules import other_share
 _SHARE = r"\d+ % of its (words and signs|statements' text|neighbouring words) the same"
 _LIKE = rf"(word for word|{_SHARE})"
 _WHY = re.compile(
-    rf"the base has that one as well|not the only one it may be|{_LIKE}, and \d+ % (of the statements' text )?is asked"
+    r"the base has that one as well|not the only one it may be"
+    rf"|{_LIKE}, and \d+ % (of the statements' text )?is asked"
     rf"|{_LIKE}, but nothing besides the name says that it went there"
     rf"|{_LIKE}, and `[^`]+` (has \d+ %|is called in its place)"
     rf"|{_LIKE}, and `[^`]+` and `[^`]+` are less than \d+ % apart"
