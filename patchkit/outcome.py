@@ -44,6 +44,40 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class Rename:
+    """A rename of upstream's that was taken back to place a hunk, and made again on the result.
+
+    `scope` is the qualified name of the function whose variable it is (`kind` is "variable"), or of
+    the renamed definition under its old name ("definition").
+    """
+
+    kind: str
+    scope: str
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        where = f" in `{self.scope}`" if self.kind == "variable" else ""
+        return f"`{self.old}`{where} -> `{self.new}`"
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """What was looked at for a hunk and not taken, and why.
+
+    `kind` is "method" for a method of the cascade, "definition" for a definition of the target that
+    might have been the authored one.
+    """
+
+    kind: str
+    candidate: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.candidate}: {self.why}"
+
+
+@dataclass(frozen=True)
 class Drift:
     """One part of the surface that new code relies on and that changed between base and target."""
 
@@ -76,6 +110,8 @@ class HunkOutcome:
     candidates: tuple[str, ...] = ()
     blocked_by: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
+    renames: tuple[Rename, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
 
     @property
     def drifted(self) -> bool:

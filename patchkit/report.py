@@ -34,6 +34,12 @@ def outcome_json(outcome: HunkOutcome) -> dict[str, Any]:
         "candidates": list(outcome.candidates),
         "blocked_by": list(outcome.blocked_by),
         "not_checked": list(outcome.not_checked),
+        "renames": [
+            {"kind": r.kind, "scope": r.scope, "old": r.old, "new": r.new} for r in outcome.renames
+        ],
+        "rejected": [
+            {"kind": r.kind, "candidate": r.candidate, "why": r.why} for r in outcome.rejected
+        ],
     }
 
 

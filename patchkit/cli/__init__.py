@@ -20,6 +20,7 @@ COMMANDS = {
     "check": "Prove that what is stored is sound.",
     "build-wheel": "Write a patched wheel of a release.",
     "unpatch": "Write the file that a patched wheel was made from.",
+    "show": "Show a stored series, and why each hunk is where it is.",
 }
 
 

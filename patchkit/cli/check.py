@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from patchkit.checks.stored import Checked, check_stored
 from patchkit.cli import render
-from patchkit.cli.options import here, json_option, tree_opener
+from patchkit.cli.options import here, json_option, series_folders, tree_opener
 from patchkit.config import Config
-from patchkit.errors import ExitCode, PatchkitError
-from patchkit.repository.store import release_folder, stored_releases
+from patchkit.errors import ExitCode
+from patchkit.repository.store import release_folder
 from patchkit.repository.workspace import Replacement, Workspace
 
 
@@ -34,7 +33,7 @@ def command(frozen: bool, folder: str | None, as_json: bool) -> ExitCode:
       patchkit check --series patches
     """
     config = here()
-    folders = _folders(config, folder)
+    folders = series_folders(config, folder)
     workspace = Workspace(config.state_folder)
     with workspace.locked(), render.progress() as progress:
         opener = tree_opener(config, progress)
@@ -46,25 +45,6 @@ def command(frozen: bool, folder: str | None, as_json: bool) -> ExitCode:
     else:
         render.show_check(document)
     return ExitCode(document["exit_code"])
-
-
-def _folders(config: Config, folder: str | None) -> tuple[str, ...]:
-    """Return the series folders to check; refuse where there is nothing to prove."""
-    folders = config.series
-    if folder is not None:
-        path = (Path.cwd() / folder).resolve()
-        if not path.is_relative_to(config.root):
-            raise PatchkitError(
-                "is outside the repository", place=folder, expected=f"a folder in {config.root}"
-            )
-        folders = (path.relative_to(config.root).as_posix(),)
-    if not any(stored_releases(config.root, name) for name in folders):
-        raise PatchkitError(
-            "no series is stored",
-            place=", ".join(folders),
-            hint="`patchkit init --from v0.28.0` starts one",
-        )
-    return folders
 
 
 def _write(config: Config, workspace: Workspace, checked: Sequence[Checked]) -> None:

@@ -57,6 +57,28 @@ def tree_opener(config: Config, progress: Progress) -> Callable[[str], SourceTre
     return opened
 
 
+def series_folders(config: Config, folder: str | None) -> tuple[str, ...]:
+    """Return the series folders that are meant; refuse where none of them holds a release."""
+    from patchkit.errors import PatchkitError
+    from patchkit.repository.store import stored_releases
+
+    folders = config.series
+    if folder is not None:
+        path = (Path.cwd() / folder).resolve()
+        if not path.is_relative_to(config.root):
+            raise PatchkitError(
+                "is outside the repository", place=folder, expected=f"a folder in {config.root}"
+            )
+        folders = (path.relative_to(config.root).as_posix(),)
+    if not any(stored_releases(config.root, name) for name in folders):
+        raise PatchkitError(
+            "no series is stored",
+            place=", ".join(folders),
+            hint="`patchkit init --from v0.28.0` starts one",
+        )
+    return folders
+
+
 def shown_path(path: Path) -> str:
     """Return a path as people know it: from the working folder where it lies below that."""
     here, path = Path.cwd(), path.absolute()

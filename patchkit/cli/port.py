@@ -23,9 +23,15 @@ from patchkit.series.series import Series, SeriesEntry, format_series
 @click.option("--base", required=True, metavar="TREE", help="What the patches were made on.")
 @click.option("--target", required=True, metavar="TREE", help="Where they are to go.")
 @click.option("--output", metavar="DIR", type=click.Path(path_type=Path), help="Write them there.")
+@click.option("--why", is_flag=True, help="Print all the evidence, a fact a line.")
 @json_option
 def command(
-    patches: tuple[str, ...], base: str, target: str, output: Path | None, as_json: bool
+    patches: tuple[str, ...],
+    base: str,
+    target: str,
+    output: Path | None,
+    why: bool,
+    as_json: bool,
 ) -> ExitCode:
     """Move plain patch files from one vLLM tree to another.
 
@@ -36,6 +42,7 @@ def command(
     \b
     Examples:
       patchkit port fix.patch --base v0.28.0 --target v0.29.0
+      patchkit port fix.patch --base v0.28.0 --target v0.29.0 --why
       patchkit port *.patch --base v0.28.0 --target ../vllm --output moved
       git -C ../vllm diff v0.28.0 | patchkit port - --base v0.28.0 --target v0.29.0
     """
@@ -51,7 +58,7 @@ def command(
     if as_json:
         render.show_json(document)
     else:
-        render.show_port(document, result, asked=output)
+        render.show_port(document, result, asked=output, reasons=why)
     return ExitCode(document["exit_code"])
 
 

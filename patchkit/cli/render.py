@@ -99,9 +99,22 @@ def _show_state(state: dict[str, Any]) -> None:
     say("or:   patchkit rebase --skip --yes   or   patchkit rebase --abort")
 
 
-def show_port(document: dict[str, Any], result: RebaseResult, asked: Path | None) -> None:
-    """Print what became of every hunk, and where the moved patches are."""
-    show_outcomes(result.outcomes)
+def show_port(
+    document: dict[str, Any], result: RebaseResult, *, asked: Path | None, reasons: bool = False
+) -> None:
+    """Print what became of every hunk, and where the moved patches are.
+
+    With `reasons` all that is known of each hunk, a fact a line.
+    """
+    if reasons:
+        for outcome in document["outcomes"]:
+            head, *facts = why_lines(outcome)
+            say(f"{outcome['patch']}:{outcome['hunk']}: {head}")
+            for fact in facts:
+                say(fact)
+        say(report.summary(result.outcomes))
+    else:
+        show_outcomes(result.outcomes)
     _show_notes(result)
     if document["output"]:
         say(f"written to {document['output']}")
@@ -126,6 +139,101 @@ def show_build_wheel(document: dict[str, Any], outcomes: Sequence[HunkOutcome]) 
         say("no wheel was written: not every hunk landed on ground that held")
         return
     say(f"wrote {document['wheel']['path']}, {document['wheel']['size_bytes']} bytes")
+
+
+def show_series(document: dict[str, Any], *, whole: bool) -> None:
+    """Print stored series patch by patch; `whole` with the full header, as for a patch named."""
+    for series in document["series"]:
+        for line in _series_head(series):
+            say(line)
+        for path in series["overlay_clashes"]:
+            say(f"{path}: in the overlay, and in the target already")
+        for patch in series["patches"]:
+            say(f"{patch['name']}: {patch['subject']}")
+            for line in _header(patch, whole):
+                say(f"  {line}")
+            for file in patch["files"]:
+                path, new = file["path_before"], file["path_after"]
+                change = "" if file["change"] == "modify" else f" ({file['change']})"
+                say(f"  {path}{f' -> {new}' if new != path else ''}{change}")
+                for hunk in file["hunks"]:
+                    _show_hunk(hunk)
+
+
+def _series_head(series: dict[str, Any]) -> list[str]:
+    place = f"{series['folder']}/{series['target']}"
+    hunks = sum(len(file["hunks"]) for patch in series["patches"] for file in patch["files"])
+    count = f"{report.counted(len(series['patches']), 'patch', 'patches')}, "
+    count += report.counted(hunks, "hunk")
+    same = f", the same as v{series['same_as']}" if series["same_as"] else ""
+    if series["base"] is None:
+        return [f"{place}: {count}{same}"]
+    if series["stopped"]:
+        base, target = f"v{series['base']}", series["target"]
+        return [f"{series['folder']}, stopped on its way from {base}{same} to {target}: {count}"]
+    head = f"{place}, moved from v{series['base']}{same}: {count}"
+    differences = series["differences"]
+    if differences is None:
+        return [f"{head}; the move would stop"]
+    if not differences:
+        return [f"{head}, stored as the move makes it"]
+    return [f"{head}; what is stored is not what the move makes:", *(f"  {d}" for d in differences)]
+
+
+def _header(patch: dict[str, Any], whole: bool) -> list[str]:
+    """The facts of a header, a line each; `whole` with its texts as they are."""
+    names = {"applies_to": "for", "forwarded": "forwarded", "exit_condition": "until"}
+    if not whole:
+        facts = {name: patch[key] or "" for key, name in names.items()}
+        facts["forwarded"] = facts["forwarded"].split("\n")[0]
+        return [f"{name} {' '.join(value.split())}" for name, value in facts.items() if value]
+    lines = (patch["description"] or "").split("\n")[1:]
+    for key in ("reason", "origin", *names):
+        if patch[key]:
+            lines += f"{names.get(key, key)}: {patch[key]}".split("\n")
+    return lines
+
+
+def _show_hunk(hunk: dict[str, Any]) -> None:
+    size = f" line {hunk['line']}, +{hunk['added']} -{hunk['removed']}" if hunk["line"] else ""
+    names = ", ".join(hunk["definitions"])
+    kinds = ", ".join(dict.fromkeys(hunk["edits"]))
+    what = f" in {names}" if names else ""
+    say(f"    #{hunk['hunk']}{size}{what}{f': {kinds}' if kinds else ''}")
+    if hunk["outcome"]:
+        for line in why_lines(hunk["outcome"]):
+            say(f"       {line}")
+
+
+def why_lines(outcome: dict[str, Any]) -> list[str]:
+    """Return all that is known of one outcome, given as JSON: a head, then a labelled fact a line.
+
+    A label stands on the first of its facts only.
+    """
+    status = outcome["status"].replace("_", " ") + (", drifted" if outcome["drifted"] else "")
+    head = f"{status} by {outcome['method']}" if outcome["method"] else status
+    lines = outcome["target_lines"]
+    span = f":{lines[0]}" + (f"-{lines[1]}" if lines[1] > lines[0] else "") if lines else ""
+    before, after = outcome["definition_before"], outcome["definition_after"]
+    facts = [("from", outcome["path_before"] + (f", {before}" if before else ""))]
+    if outcome["path_after"]:
+        facts.append(("to", outcome["path_after"] + span + (f", {after}" if after else "")))
+    for rename in outcome["renames"]:
+        of = f" in {rename['scope']}" if rename["kind"] == "variable" else ""
+        text = f"{rename['old']} -> {rename['new']}{of}: taken back, and made again on the result"
+        facts.append(("renamed", text))
+    facts += [("open", outcome["reason"])] if outcome["reason"] else []
+    facts += [("because", fact["text"]) for fact in outcome["evidence"]]
+    facts += [("drifted", f"{d['text']}; read at {d['read_at']}") for d in outcome["drifts"]]
+    facts += [("blocked by", label) for label in outcome["blocked_by"]]
+    facts += [("rejected", f"{r['candidate']}: {r['why']}") for r in outcome["rejected"]]
+    facts += [("look at", place) for place in outcome["candidates"]]
+    facts += [("unchecked", what) for what in outcome["not_checked"]]
+    shown, last = [head], ""
+    for label, text in facts:
+        shown.append(f"  {label if label != last else '':<10} {text}")
+        last = label
+    return shown
 
 
 def show_check(document: dict[str, Any]) -> None:

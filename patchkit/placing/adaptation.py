@@ -16,7 +16,7 @@ from patchkit.diff.apply import apply_exact
 from patchkit.diff.model import FilePatch, Hunk
 from patchkit.errors import PatchkitError
 from patchkit.placing.propose import Lines, runs_of
-from patchkit.syntax.outline import MODULE, outline_or_none
+from patchkit.syntax.outline import MODULE, Outline, outline_or_none
 
 FINGERPRINT_FORMAT = 1
 
@@ -151,3 +151,34 @@ def apply_adaptation(adaptation: Adaptation, content: bytes) -> bytes:
     applied = apply_exact(patch.files[0], content, allow_offset=True)
     assert applied.content is not None
     return applied.content
+
+
+def definitions_around(
+    before: bytes,
+    after: bytes,
+    removed: Sequence[tuple[int, int]],
+    added: Sequence[tuple[int, int]],
+) -> str | None:
+    """Return the innermost definitions of `before` that a change is made in; None if not Python.
+
+    `removed` are lines of `before`, `added` lines of `after`: first and last, 1-based. A definition
+    that is added is in the one around it.
+    """
+    old, new = outline_or_none(before), outline_or_none(after)
+    if old is None or new is None:
+        return None
+    found = [_innermost(old, lines, old) for lines in removed]
+    found += [_innermost(new, lines, old) for lines in added]
+    return ", ".join(dict.fromkeys(found)) or None
+
+
+def _innermost(outline: Outline, lines: tuple[int, int], known: Outline) -> str:
+    module = outline.module
+    around = [
+        (node.end - node.start, name)
+        for name, node in outline.by_name.items()
+        if name in known.by_name
+        and node.line <= lines[0]
+        and lines[1] <= module.line_at(max(node.start, node.end - 1))
+    ]
+    return min(around)[1] if around else MODULE

@@ -12,16 +12,20 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from patchkit.names.imports import added_imports
-from patchkit.outcome import Evidence, Method
+from patchkit.outcome import Evidence, Method, Rejected
 from patchkit.placing.likeness import (
+    STATEMENTS,
     called_alike,
     common_statements,
     extends,
     likeness,
+    percent,
+    said_likeness,
+    said_share,
     statement_digests,
 )
 from patchkit.syntax.headings import headings_of
@@ -40,6 +44,10 @@ SIMILAR_MOVED = 0.5
 SIMILAR_SPOKEN_FOR = 0.6
 SIMILAR_RENAMED = 0.8
 LEAD = 0.15
+# Of what was looked at and not taken, a report names the likeliest: common names are defined often.
+RUNNERS_UP = 3
+
+Score = tuple[float, str, str, Node]  # likeness, path, qualified name, definition
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,8 @@ class Correspondence:
         self.target = target
         self._outlines: dict[str, Outline | None] = {}
         self._found: dict[tuple[str, str, bytes], tuple[Correspondent, ...]] = {}
+        self._rejected: dict[tuple[str, str, bytes], tuple[Rejected, ...]] = {}
+        self._passed_over: list[tuple[float, Rejected]] = []  # of the search that is going on
 
     def outline(self, path: str) -> Outline | None:
         """The outline of a target file, None where it is missing or not Python."""
@@ -73,8 +83,20 @@ class Correspondence:
         """Return what may be the definition in the target, the likeliest first."""
         key = (path, name, definition.digest)
         if key not in self._found:
+            outer, self._passed_over = self._passed_over, []  # a search may lead to another
             self._found[key] = tuple(self._candidates(path, name, definition))
+            ranked = sorted(self._passed_over, key=lambda p: (-p[0], p[1].candidate))
+            self._rejected[key] = tuple(r for _, r in ranked[:RUNNERS_UP])
+            self._passed_over = outer
         return self._found[key]
+
+    def rejected(self, path: str, name: str, definition: Node) -> tuple[Rejected, ...]:
+        """Return the likeliest of what was looked at for a definition and not taken, and why."""
+        self.candidates(path, name, definition)
+        return self._rejected[path, name, definition.digest]
+
+    def _pass_over(self, share: float, candidate: str, why: str) -> None:
+        self._passed_over.append((share, Rejected("definition", candidate, why)))
 
     def _candidates(self, path: str, name: str, definition: Node) -> Iterator[Correspondent]:
         outline = self.outline(path)
@@ -107,15 +129,29 @@ class Correspondence:
                 if node.kind != definition.kind and "ClassDef" in (node.kind, definition.kind):
                     continue
                 if before is not None and other in before.by_name:
-                    continue  # the base has that one too: a twin, not the one that moved
-                share = 1.0 if node.digest == definition.digest else overlap(bag, tokens(node))
+                    # a twin, not the one that moved
+                    self._pass_over(0.0, f"`{other}` in {place}", "the base has that one as well")
+                    continue
+                same = node.digest == definition.digest
+                share, of = 1.0 if same else overlap(bag, tokens(node)), "words and signs"
                 if "." not in name and "." in other:  # a function turned into a method
-                    share = max(share, common_statements(definition, node))
+                    said = common_statements(definition, node)
+                    share, of = (said, STATEMENTS) if said > share else (share, of)
+                alike = "word for word" if same else said_share(share, of)
+                where = f"`{other}` in {place}"
                 if share >= SIMILAR_MOVED and self._may_have_moved(path, name, place, other, share):
-                    where = f"`{other}` in {place}" if place != path else f"`{other}`"
-                    text = f"`{name}` of {path} is {where} in the target, {_share(share)}"
+                    text = f"`{name}` of {path} is {where} in the target, {alike}"
                     evidence = Evidence("moved", text)
                     found.append(Correspondent(place, other, node, Method.MOVED, evidence))
+                elif share < SIMILAR_MOVED:
+                    why = f"{alike}, and {percent(SIMILAR_MOVED)} is asked"
+                    self._pass_over(share, where, why)
+                else:
+                    why = f"{alike}, but nothing besides the name says that it went there"
+                    self._pass_over(share, where, why)
+        if len(found) > 1:
+            for one in found:
+                self._pass_over(2.0, f"`{one.name}` in {one.path}", "not the only one it may be")
         return found if len(found) == 1 else []
 
     def _may_have_moved(self, path: str, name: str, place: str, other: str, share: float) -> bool:
@@ -202,7 +238,7 @@ class Correspondence:
         path: str,
         name: str,
         definition: Node,
-        scores: list[tuple[float, str, str, Node]],
+        scores: list[Score],
         method: Method,
     ) -> list[Correspondent]:
         """The one candidate of another name that is like enough and clearly ahead."""
@@ -216,25 +252,50 @@ class Correspondence:
             files = [o for o in (outline, self.outline(place)) if o is not None]
             return any(called_alike(before, file, old, name_of(node)) for file in files)
 
+        found, why = self._clear_winner(definition, scores, is_called)
+        for score in scores:
+            if score[0] and score != found:
+                where = f"`{score[2]}`" if score[1] == path else f"`{score[2]}` in {score[1]}"
+                self._pass_over(score[0], where, f"{said_likeness(definition, score[3])}, {why}")
+        if found is None:
+            return []
+        _, place, other, node = found
+        alike = said_likeness(definition, node)
+        if method is Method.MOVED:
+            text = f"`{name}` of {path} is `{other}` in {place} in the target, {alike}"
+            return [Correspondent(place, other, node, method, Evidence("moved", text))]
+        text = f"`{name}` is called `{other}` in the target, {alike}"
+        return [Correspondent(place, other, node, method, Evidence("renamed", text))]
+
+    def _clear_winner(
+        self, definition: Node, scores: list[Score], is_called: Callable[[str, Node], bool]
+    ) -> tuple[Score | None, str]:
+        """The one of the scored definitions, best first, that is it beyond doubt.
+
+        With it, why the others are not.
+        """
         # A copy says the same; where only one of them took over the callers, it is that one.
         close = [s for s in scores if scores[0][0] - s[0] < LEAD]
+        why = f"and `{scores[0][2]}` has {percent(scores[0][0])}"
         if len(close) > 1:
+            others = " and ".join(f"`{s[2]}`" for s in close[:2])
             close = [s for s in close if is_called(s[1], s[3])]
             if len(close) != 1:
-                return []
-        share, place, other, node = close[0]
-        if extends(old, name_of(node)) or is_called(place, node):
-            enough = share >= SIMILAR_SPOKEN_FOR
-        else:
-            known = 1.0 if share == 1.0 else common_statements(definition, node)
-            enough = known >= SIMILAR_RENAMED
-        if not enough:
-            return []
-        if method is Method.MOVED:
-            text = f"`{name}` of {path} is `{other}` in {place} in the target, {_share(share)}"
-            return [Correspondent(place, other, node, method, Evidence("moved", text))]
-        text = f"`{name}` is called `{other}` in the target, {_share(share)}"
-        return [Correspondent(place, other, node, method, Evidence("renamed", text))]
+                return None, f"and {others} are less than {percent(LEAD)} apart"
+            why = f"and `{close[0][2]}` is called in its place"
+        share, place, _, node = close[0]
+        if extends(name_of(definition), name_of(node)) or is_called(place, node):
+            return (
+                (close[0], why)
+                if share >= SIMILAR_SPOKEN_FOR
+                else (None, f"and {percent(SIMILAR_SPOKEN_FOR)} is asked")
+            )
+        known = 1.0 if share == 1.0 else common_statements(definition, node)
+        return (
+            (close[0], why)
+            if known >= SIMILAR_RENAMED
+            else (None, f"and {percent(SIMILAR_RENAMED)} of the {STATEMENTS} is asked")
+        )
 
     def _called(
         self, path: str, name: str, definition: Node, here: Node
@@ -299,7 +360,3 @@ def _is_in_reach(outline: Outline, name: str, other: str) -> bool:
     around = outline.by_name.get(scope)
     above = _bases(around) if around is not None else set()
     return home in ("", scope, name) or home.startswith(f"{name}.") or home in above
-
-
-def _share(share: float) -> str:
-    return "word for word" if share == 1.0 else f"{share:.0%} of it the same"

@@ -16,11 +16,12 @@ from patchkit.errors import PatchkitError
 from patchkit.names.doubled import doubled_beyond
 from patchkit.names.imports import added_imports, check_import
 from patchkit.names.unresolved import unresolved_beyond
-from patchkit.outcome import Evidence, Method, Status
+from patchkit.outcome import Evidence, Method, Rejected, Status
 from patchkit.placing.adaptation import (
     Adaptation,
     apply_adaptation,
     check_adaptation,
+    definitions_around,
 )
 from patchkit.placing.place import Verdict
 from patchkit.placing.place_file import place_file
@@ -170,22 +171,33 @@ def _adapt(
             reason = str(error)
     if reason is not None:
         text = f"the adaptation stored for {adaptation.release} does not hold: {reason}"
-        verdict = Verdict(Status.CONFLICTED, reason=text, candidates=(path,))
+        verdict = Verdict(
+            Status.CONFLICTED, reason=text, candidates=(path,) if content is not None else ()
+        )
         draft.verdicts.update(dict.fromkeys(adaptation.hunks, verdict))
         return
     assert content is not None
+    changed = diff_lines(content.splitlines(True), adapted.splitlines(True))
     evidence = (
         Evidence("adaptation", f"stored for {adaptation.release}: {adaptation.reason}"),
         Evidence("fingerprints", "the hunk and the target definitions are as they were then"),
     )
     verdict = Verdict(
         Status.PLACED, path=path, method=Method.ADAPTATION, evidence=evidence,
-        definition_after=", ".join(adaptation.target_definitions),
-        definition_before=_defined(draft, adaptation),
+        definition_after=definitions_around(
+            content, adapted,
+            [(c.old_start + 1, c.old_end) for c in changed if c.old_end > c.old_start],
+            [(c.new_start + 1, c.new_end) for c in changed if c.new_end > c.new_start],
+        ),
     )  # fmt: skip
-    draft.verdicts.update(dict.fromkeys(adaptation.hunks, verdict))
+    for file in plan.files:
+        for job in file.jobs:
+            if job.number in adaptation.hunks:
+                removed = [(r.start + 1, r.end) for r in job.runs if r.end > r.start]
+                added = authored_lines(file, job.number)
+                name = definitions_around(file.base or b"", file.authored or b"", removed, added)
+                draft.verdicts[job.number] = replace(verdict, definition_before=name)
     draft.contents[path] = adapted
-    changed = diff_lines(content.splitlines(True), adapted.splitlines(True))
     first = min(c.new_start for c in changed) + 1
     last = max(max(c.new_end, c.new_start + 1) for c in changed)
     for number, (other, low, high) in list(spans.items()):
@@ -205,12 +217,6 @@ def shift_lines(lines: tuple[int, int], changes: Sequence[Change]) -> tuple[int,
         if change.old_end <= last:
             high += growth
     return low, max(low, high)
-
-
-def _defined(draft: _Draft, adaptation: Adaptation) -> str | None:
-    return draft.verdicts[adaptation.hunks[0]].definition_before or next(
-        iter(adaptation.target_definitions), None
-    )
 
 
 # Where things stand ------------------------------------------------------------------------------
@@ -380,14 +386,16 @@ def _partner(
 def _blocked(verdict: Verdict, source: Missing, text: str) -> Verdict:
     return replace(
         verdict, status=Status.BLOCKED, path=None, lines=None, method=None, reason=text,
-        definition_after=None, evidence=(), blocked_by=(source.label,),
+        definition_after=None, evidence=(), blocked_by=(source.label,), renames=(),
+        rejected=(*verdict.rejected, Rejected("method", str(verdict.method), text)),
     )  # fmt: skip
 
 
 def _refused(verdict: Verdict, text: str) -> Verdict:
     return replace(
         verdict, status=Status.CONFLICTED, path=None, lines=None, method=None, reason=text,
-        definition_after=None, evidence=(),
+        definition_after=None, evidence=(), renames=(),
+        rejected=(*verdict.rejected, Rejected("method", str(verdict.method), text)),
     )  # fmt: skip
 
 

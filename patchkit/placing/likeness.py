@@ -13,6 +13,9 @@ from itertools import pairwise
 from patchkit.syntax.outline import Outline, name_of
 from patchkit.syntax.tree import Node
 
+# What a share is of, as reports say it.
+STATEMENTS = "statements' text"
+PAIRS = "neighbouring words"
 _TOKEN = re.compile(rb"\w+|[^\w\s]")
 
 
@@ -25,6 +28,25 @@ def likeness(old: Node, new: Node) -> float:
     if old.digest_with("") == new.digest_with(""):
         return 1.0
     return max(common_statements(old, new), _overlap(_word_pairs(old), _word_pairs(new)))
+
+
+def said_likeness(old: Node, new: Node) -> str:
+    """Return the likeness of two definitions in words: how much of what they have in common."""
+    if old.digest_with("") == new.digest_with(""):
+        return "word for word"
+    said = common_statements(old, new)
+    share = likeness(old, new)
+    return said_share(share, STATEMENTS if said == share else PAIRS)
+
+
+def said_share(share: float, of: str) -> str:
+    """Return a share in words."""
+    return f"{percent(share)} of its {of} the same"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, rounded down: 100 % is all of it."""
+    return f"{int(share * 100 + 1e-9)} %"
 
 
 @lru_cache(maxsize=1024)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 from patchkit.names.occurrences import UnsureError
 from patchkit.names.rename import redo, renamed
-from patchkit.outcome import Evidence, Method, Status
+from patchkit.outcome import Evidence, Method, Rejected, Rename, Status
 from patchkit.placing.correspond import Correspondence
 from patchkit.placing.file_edits import FileEdits, Group, changes_from_pieces, finest_changes
 from patchkit.placing.presence import find_upstream
 from patchkit.placing.proof import Proven, Refuted, prove
-from patchkit.placing.propose import Piece, Proposal, Region, by_text
+from patchkit.placing.propose import Piece, Proposal, Region, by_text, text_misfit
 from patchkit.placing.typed import place_edits
 from patchkit.placing.views import View, Views
 from patchkit.syntax.align import Alignment
@@ -45,16 +45,22 @@ class Verdict:
     candidates: tuple[str, ...] = ()
     blocked_by: tuple[str, ...] = ()
     adds_statements: bool = True
+    renames: tuple[Rename, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A group with the proposal that was proven, seen as `view` sees it."""
+    """A group with the proposal that was proven, seen as `view` sees it.
+
+    `refused` are the proposals before it, with what the proof had against them.
+    """
 
     group: Group
     view: View
     proposal: Proposal
     proven: Proven
+    refused: tuple[Rejected, ...] = ()
 
 
 def lines_of(source: bytes, pieces: Sequence[Piece]) -> list[tuple[int, int]]:
@@ -151,7 +157,7 @@ class PythonPlacer:
 
     def _place_one(self, group: Group, placed: list[Placed]) -> Verdict | None:
         """Add a group to what is placed, or return why it cannot be."""
-        refusals: list[str] = []
+        refusals: list[Rejected] = []
         found = self._first_proven(self._proposals(group), group, placed, refusals)
         for view in self.views.split(group):
             other = self._first_proven(self._proposals_in(view, group), group, placed, refusals)
@@ -162,7 +168,7 @@ class PythonPlacer:
             found = other
         if found is None:
             return self._conflict(group, refusals)
-        placed.append(found)
+        placed.append(replace(found, refused=tuple(dict.fromkeys(refusals))))
         return None
 
     def _first_proven(
@@ -170,17 +176,18 @@ class PythonPlacer:
         proposals: Iterator[tuple[View, Proposal]],
         group: Group,
         placed: list[Placed],
-        refusals: list[str],
+        refusals: list[Rejected],
     ) -> Placed | None:
         for view, proposal in proposals:
             outcome = _prove([(group, view, proposal)])
             if isinstance(outcome, Refuted):
-                refusals.append(f"{proposal.method}: {outcome.text}")
+                refusals.append(Rejected("method", str(proposal.method), outcome.text))
                 continue
             before = [(p.group, p.view, p.proposal) for p in placed if p.view.path == view.path]
             together = _prove([*before, (group, view, proposal)]) if before else outcome
             if isinstance(together, Refuted):
-                refusals.append(f"{proposal.method}, with the hunks before it: {together.text}")
+                how = f"{proposal.method}, with the hunks before it"
+                refusals.append(Rejected("method", how, together.text))
                 continue
             return Placed(group, view, proposal, outcome)
         return None
@@ -261,16 +268,20 @@ class PythonPlacer:
             if not there:
                 continue
             evidence = tuple(dict.fromkeys([*there, *view.evidence]))
-            name = self._name(group)
+            name, landed = self._name(group), self._landed(group, view)
             if len(there) == len(edits):
-                return Verdict(Status.ALREADY_UPSTREAM, name, view.path, name, evidence=evidence)
+                return Verdict(
+                    Status.ALREADY_UPSTREAM, name, view.path, landed, evidence=evidence,
+                    renames=self.views.renames(group, view),
+                )  # fmt: skip
             missing = [e for e, f in zip(edits, found, strict=True) if f is None]
             if self._is_partly(missing):
                 lacking = ", ".join(f"{e.kind} at base line {_line(e)}" for e in missing)
                 reason = f"the target has {len(there)} of {len(edits)} edits; missing: {lacking}"
                 return Verdict(
-                    Status.PARTLY_UPSTREAM, name, view.path, name, evidence=evidence, reason=reason
-                )
+                    Status.PARTLY_UPSTREAM, name, view.path, landed, evidence=evidence,
+                    reason=reason, renames=self.views.renames(group, view),
+                )  # fmt: skip
         return None
 
     def _authored(self, path: str, target: Module) -> Alignment:
@@ -289,35 +300,64 @@ class PythonPlacer:
     def _placed(self, member: Placed) -> Verdict:
         group, view = member.group, member.view
         name = self._name(group)
-        landed = name
-        base = outline_of(self.edits.base)
-        target = outline_of(view.ground.module)
+        landed = self._landed(group, view)
+        facts = (
+            member.proposal.evidence, *self.views.likeness(group, view), *view.evidence,
+            *member.proven.evidence_for(group.edits),
+        )  # fmt: skip
+        silent = self._silent(group, view, member.proposal.method)
+        return Verdict(
+            Status.PLACED, name, view.path, landed, member.proposal.method,
+            tuple(dict.fromkeys(facts)), adds_statements=any(map(_adds_statement, group.edits)),
+            renames=self.views.renames(group, view),
+            rejected=(*silent, *member.refused, *self.views.rejected(group)),
+        )  # fmt: skip
+
+    def _landed(self, group: Group, view: View) -> str:
+        """The name that a group's definition has in the target."""
+        name = landed = self._name(group)
+        base, target = outline_of(self.edits.base), outline_of(view.ground.module)
         for edit in group.edits:
             image = view.alignment.image(edit.container)
             if image is not None and base.qualified(edit.container) == name:
                 landed = target.qualified(image)
                 break
-        landed = renamed(landed, view.ground.renamings)
-        facts = (
-            member.proposal.evidence, *view.evidence, *member.proven.evidence_for(group.edits)
-        )  # fmt: skip
-        return Verdict(
-            Status.PLACED, name, view.path, landed, member.proposal.method,
-            tuple(dict.fromkeys(facts)), adds_statements=any(map(_adds_statement, group.edits)),
-        )  # fmt: skip
+        return renamed(landed, view.ground.renamings)
+
+    def _silent(self, group: Group, view: View, placed_by: Method | None = None) -> list[Rejected]:
+        """The text engines that proposed nothing in a view, and why; none better than what did."""
+        found: list[Rejected] = []
+        if placed_by in (Method.EXACT, Method.OFFSET):
+            return found
+        if view.path == self.path and view.method is not Method.MOVED:
+            misfits = [text_misfit(hunk, view.ground.lines) for hunk in group.hunks]
+            found += [Rejected("method", "offset", m) for m in misfits if m]
+        if placed_by is Method.MERGE3 or self._merge(group, view) is not None:
+            return found
+        for hunk in group.hunks:
+            for run in hunk.runs:
+                region = self._region(group, run.start, run.end, view)
+                nowhere = f"{view.path} has no counterpart of its definition"
+                misfit = view.merger.misfit(run, region) if region else nowhere
+                found += [Rejected("method", "merge3", misfit)] if misfit else []
+        return list(dict.fromkeys(found))
 
     def _two_places(self, group: Group, one: Placed, other: Placed) -> Verdict:
         names = [self._placed(p).definition_after for p in (one, other)]
         reason = f"it fits `{names[0]}` as well as `{names[1]}`, with different results"
         places = [f"{p.view.path} {n}" for p, n in zip((one, other), names, strict=True)]
         return Verdict(
-            Status.CONFLICTED, self._name(group), reason=reason, candidates=tuple(places)
-        )
+            Status.CONFLICTED, self._name(group), reason=reason, candidates=tuple(places),
+            rejected=self.views.rejected(group),
+        )  # fmt: skip
 
-    def _conflict(self, group: Group, refusals: list[str]) -> Verdict:
+    def _conflict(self, group: Group, refusals: list[Rejected]) -> Verdict:
         name = self._name(group)
+        view = next(self.views.of(group), None)
+        silent = self._silent(group, view) if view is not None else []
+        tried = (*silent, *dict.fromkeys(refusals), *self.views.rejected(group))
         bare = [name_of(d) for d in self.views.definitions(group)]
-        places = [p for b in bare for p in self.correspondence.places_of(b, self.path)]
+        places = tuple(p for b in bare for p in self.correspondence.places_of(b, self.path))
         outline = self.correspondence.outline(self.path)
         gone = outline is None or (name != MODULE and name not in outline.by_name)
         if gone and all(
@@ -325,11 +365,11 @@ class PythonPlacer:
         ):
             where = f"`{name}` is" if name != MODULE else f"{self.path} is"
             reason = f"{where} not in the target under its name, nor clearly elsewhere"
-            return Verdict(Status.ORPHANED, name, reason=reason, candidates=tuple(places))
-        reason = "; ".join(dict.fromkeys(refusals)) or (
+            return Verdict(Status.ORPHANED, name, reason=reason, candidates=places, rejected=tried)
+        reason = "; ".join(map(str, dict.fromkeys(refusals))) or (
             f"the lines that it changes in `{name}`, or those next to them, changed upstream"
         )
-        return Verdict(Status.CONFLICTED, name, reason=reason, candidates=tuple(places))
+        return Verdict(Status.CONFLICTED, name, reason=reason, candidates=places, rejected=tried)
 
     def _name(self, group: Group) -> str:
         outline = outline_of(self.edits.base)

@@ -86,7 +86,7 @@ def _compare(
         problem = _differs(edit, counterpart) or _misplaced(edit, counterpart, alignment)
         if problem:
             return problem
-        evidence.append((edit, _place_evidence(edit, counterpart)))
+        evidence.append((edit, _place_evidence(edit, counterpart, alignment)))
     stray = _stray_layout(authored, landed, made)
     return stray or Proven(tuple(landed), tuple(evidence))
 
@@ -319,10 +319,28 @@ def _where(edit: Edit) -> str:
     return f"`{outline.qualified(edit.container)}` ({edit.container.kind}, line {line})"
 
 
-def _place_evidence(edit: Edit, counterpart: Edit) -> Evidence:
+def _place_evidence(edit: Edit, counterpart: Edit, alignment: Alignment) -> Evidence:
     before, after = outline_of(edit.container.module), outline_of(counterpart.container.module)
     name, landed = before.qualified(edit.container), after.qualified(counterpart.container)
     place = f"`{name}`" if name == landed else f"`{name}`, now `{landed}`"
+    home = alignment.image(edit.container)
+    if edit.slot in STATEMENT_LISTS and home is not counterpart.container:
+        place += ", in another block of it than in the base"
     if edit.removed:
         return Evidence("replaced", f"{edit.kind} in {place}: what it replaces is unchanged there")
-    return Evidence("between", f"{edit.kind} in {place}, between the same neighbours")
+    return Evidence("between", f"{edit.kind} in {place}, {_standing(edit, counterpart, alignment)}")
+
+
+def _standing(edit: Edit, counterpart: Edit, alignment: Alignment) -> str:
+    """By which of the ways that `_neighbours` allows an insertion is in its place."""
+    if edit.slot and _single(edit):
+        return "which has one place for it"
+    if edit.inserted and is_docstring(edit.inserted[0]):
+        return "as its docstring"
+    beside = [_same_neighbour(edit, counterpart, alignment, step) for step in (-1, 1)]
+    if all(beside):
+        doubt = [n for n in (edit.prev, edit.next) if not _is_certain(n, alignment)]
+        return f"between the same neighbours{', one of them rewritten' if doubt else ''}"
+    known = [n for n in (edit.prev, edit.next) if n is not None and alignment.image(n) is not None]
+    sides = "both of its neighbours" if len(known) == 2 else "its one neighbour that is left"
+    return f"on the right side of {sides}; its order among others is free"

@@ -114,6 +114,20 @@ def _occurrences(old: list[bytes], target: Lines) -> list[int]:
     return found
 
 
+def text_misfit(job: HunkJob, target: Lines) -> str | None:
+    """Return why a hunk's whole old text says no place, None where it does."""
+    old = job.hunk.old_lines
+    if not old:
+        return "it has no old line to recognise a place by"
+    if target.lines[job.start : job.start + len(old)] == old:
+        return None
+    count = len(_occurrences(old, target))
+    if count == 1:
+        return None
+    where = "more than once in the file" if count else "nowhere in the file as they are"
+    return f"its {len(old)} old lines stand {where}"
+
+
 class Merger:
     """Places runs by three-way alignment of regions; alignments are made once a region."""
 
@@ -134,6 +148,20 @@ class Merger:
         if place is None:
             return None
         return self.target.piece(*place, [shift_line(line, region.shift) for line in run.lines])
+
+    def misfit(self, run: Run, region: Region) -> str | None:
+        """Return why a run has no piece, None where it has one."""
+        if self.place(run, region) is not None:
+            return None
+        mapping = self.mapping(region)
+        low, high = max(run.start - 1, region.base[0]), min(run.end + 1, region.base[1])
+        lost = [number for number in range(low, high) if number not in mapping]
+        said = [number for number in lost if self.base.lines[number].strip()]
+        for number in said or lost:
+            text = self.base.lines[number].strip().decode("utf-8", "replace")
+            what = f"line {number + 1} of the base, " + (f"`{text}`" if text else "a blank one")
+            return f"{what}, has no counterpart in its place"
+        return "something new stands between the lines that it changes and those next to them"
 
     def mapping(self, region: Region) -> dict[int, int]:
         """Return which target line each base line of a region is."""

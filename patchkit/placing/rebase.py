@@ -247,6 +247,8 @@ def _outcomes(
                     candidates=verdict.candidates,
                     blocked_by=verdict.blocked_by,
                     not_checked=(*landing.not_checked.get(number, ()), *unchecked),
+                    renames=verdict.renames,
+                    rejected=verdict.rejected,
                 )
             )
     return result

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchkit.names.rename import Renaming, find_variables, undo
-from patchkit.outcome import Evidence, Method
+from patchkit.outcome import Evidence, Method, Rejected, Rename
 from patchkit.placing.correspond import Correspondence, Correspondent
 from patchkit.placing.file_edits import FileEdits, Group
 from patchkit.placing.propose import Lines, Merger
@@ -134,6 +134,42 @@ class Views:
             self._views[key] = View(ground, alignment, Merger(self.edits.lines, ground.lines))
         method = method or (Method.RENAMED if evidence else None)
         return replace(self._views[key], method=method, evidence=evidence)
+
+    # What a report says of the search ---------------------------------------------------------
+
+    def rejected(self, group: Group) -> tuple[Rejected, ...]:
+        """Return the definitions that were looked at for a group's own and not taken."""
+        names = outline_of(self.edits.base).names
+        around = dict.fromkeys(a for d in self.definitions(group) for a in self._lineage(d))
+        path = self.edits.job.path
+        found = [r for d in around for r in self.correspondence.rejected(path, names[d], d)]
+        return tuple(dict.fromkeys(found))
+
+    def likeness(self, group: Group, view: View) -> tuple[Evidence, ...]:
+        """Return how the renamed definitions around a group were recognised in a view."""
+        renamed = {r.old for r in view.ground.renamings if r.kind == "definition"}
+        around = dict.fromkeys(a for d in self.definitions(group) for a in self._lineage(d))
+        return tuple(
+            c.evidence
+            for d in around
+            if name_of(d) in renamed
+            for c in self._candidates(d)
+            if c.evidence.kind == "renamed" and c.path == view.path
+        )
+
+    def renames(self, group: Group, view: View) -> tuple[Rename, ...]:
+        """Return the renames, taken back in a view, of a group's definitions and of what they bind.
+
+        Variables go by the name that their function has in the view.
+        """
+        names, seen = outline_of(self.edits.base).names, outline_of(view.ground.module).names
+        own: set[str] = set()
+        around = dict.fromkeys(a for d in self.definitions(group) for a in self._lineage(d))
+        for definition in around:
+            image = view.alignment.image(definition)
+            own |= {names[definition]} | ({seen[image]} if image in seen else set())
+        found = [r for r in view.ground.renamings if r.scope in own]
+        return tuple(Rename(r.kind, r.scope, r.old, r.new) for r in found)
 
     # Grounds ---------------------------------------------------------------------------------
 

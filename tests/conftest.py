@@ -1,0 +1,27 @@
+"""Every run that any test makes is held against its own trees: its evidence has to be true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from patchkit.placing import rebase
+from patchkit.placing.rebase import RebaseResult
+from tests.evidence.truth import problems
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _true_evidence() -> Iterator[None]:
+    """Fail where a run says something of its hunks that is not so."""
+    run = rebase._rebase
+
+    def checked(*args: Any) -> RebaseResult:
+        result = run(*args)
+        assert problems(result) == []
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rebase, "_rebase", checked)
+        yield
