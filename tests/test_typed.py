@@ -434,3 +434,24 @@ def test_a_local_is_renamed_although_upstream_dropped_one_of_its_bindings() -> N
     authored = base.replace("    hits = look(a)\n", "    hits = look(a)\n    check(hits)\n", 1)
     authored = base.replace("    return hits", "    return check(hits)")
     assert moved(base, authored, target) == target.replace("return found", "return check(found)")
+
+
+def test_another_parameter_in_the_same_place_is_no_rename() -> None:
+    base = (
+        "def f(n: int, gated: bool) -> int:\n    on = fits(n) and gated\n"
+        "    m = n if on else 0\n    return m\n"
+    )
+    authored = base.replace("    return m\n", "    log(gated)\n    return m\n")
+    target = "def f(n: int, fuse: bool) -> int:\n    m = n if fuse else 0\n    return m\n"
+    result = move(base, authored, target)
+    assert not result.ok
+    assert result.tree.files[PATH].decode() == target
+
+
+def test_a_renamed_parameter_is_used_as_the_old_one_was() -> None:
+    base = "def f(n, gated):\n    on = fits(n) and gated\n    return on\n"
+    authored = base.replace("    return on\n", "    log(gated)\n    return on\n")
+    target = base.replace("gated", "is_gated")
+    assert moved(base, authored, target) == target.replace(
+        "    return on\n", "    log(is_gated)\n    return on\n"
+    )

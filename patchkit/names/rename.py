@@ -192,7 +192,39 @@ def find_variables(name: str, base: Node, target: Node) -> tuple[Renaming, ...]:
     for old, new in linked.items():
         if _share(sites_before[old], sites_after[new]) >= _MOST:
             found[old] = new
-    return tuple(Renaming("variable", name, old, found[old]) for old in sorted(found))
+    masked = lost | gained | found.keys() | set(found.values())
+    return tuple(
+        Renaming("variable", name, old, new)
+        for old, new in sorted(found.items())
+        if not _is_parameter(sites_before[old] & sites_after[new])
+        or _uses(before, old, masked) & _uses(after, new, masked)
+    )
+
+
+def _is_parameter(sites: Counter[str]) -> bool:
+    """Whether a name is bound as a parameter alone: in the same place may be another parameter."""
+    return all(site.startswith("parameter ") for site in sites)
+
+
+def _uses(function: Function, name: str, masked: set[str]) -> set[str]:
+    """What the statements and conditions that read a name say, with all doubtful names masked."""
+    found = set()
+    for node in ast.walk(function):
+        parts: list[ast.AST | None] = []
+        if isinstance(node, (ast.If, ast.While, ast.IfExp)):
+            parts = [node.test]
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            parts = [node.iter]
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            parts = [item.context_expr for item in node.items]
+        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr)):
+            parts = [node]
+        elif isinstance(node, (ast.Assert, ast.Raise, ast.Delete)):
+            parts = [node]
+        for part in parts:
+            if part is not None and not isinstance(part, ast.Name) and name in _names_in(part):
+                found.add(shape(part, masked))
+    return found
 
 
 def _pairs(lost: set[str], gained: set[str], same: Callable[[str, str], bool]) -> dict[str, str]:
