@@ -160,6 +160,22 @@ def test_what_the_patch_adds_right_before_a_copied_definition_has_no_order(groun
         decoy(inside, ANY)
 
 
+def test_what_the_patch_adds_under_the_comments_of_a_copied_definition_has_no_order(ground):
+    before = ground("""
+        # About f.
+        @jit
+        def g():  #+
+            return 2  #+
+          #+
+        @jit  #+
+        def f():
+            return 1
+    """)
+    inside = before.with_texts(before.target[PATH], before.truth[PATH], "", (("f", 0),))
+    with pytest.raises(DroppedError, match="two orders"):
+        decoy(inside, ANY)
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -117,7 +117,8 @@ def refuse_neighbours(ground: Ground, key: Key, *, below: bool = True) -> None:
         if first_line(other) <= change.new_start and change.new_end <= (other.end_lineno or 0):
             continue  # goes along with the definition
         at = change.old_start
-        above = at <= start and not any(map(bytes.strip, target.lines[at:start]))
+        # Between its comments, its decorators and its name is above it as well.
+        above = at < node.lineno and not any(map(bytes.strip, target.lines[at:start]))
         under = at >= end and not any(map(bytes.strip, target.lines[end:at]))
         if above or (under and below):
             raise DroppedError("two orders")
