@@ -455,3 +455,24 @@ def test_a_renamed_parameter_is_used_as_the_old_one_was() -> None:
     assert moved(base, authored, target) == target.replace(
         "    return on\n", "    log(is_gated)\n    return on\n"
     )
+
+
+def test_an_operand_and_the_sign_before_it_are_replaced_together() -> None:
+    base = "def f(a):\n    x = (\n        1\n        if a.mode == 'raw'\n        else 2\n    )\n    return x\n"
+    authored = base.replace("== 'raw'", "in ('raw', 'cooked')")
+    target = "def f(a):\n    start()\n    x = 1 if a.mode == 'raw' else 2\n    return x\n"
+    assert moved(base, authored, target) == target.replace("== 'raw'", "in ('raw', 'cooked')")
+
+
+def test_a_statement_that_becomes_like_one_that_upstream_changed_is_not_doubled() -> None:
+    base = (
+        "class K:\n    def __init__(self):\n        self.a = 1\n\n    def f(self, x):\n"
+        "        x = x * (\n            self.c.a + 1\n        )\n        x = mid(x)\n"
+        "        x = x * (\n            self.c.a + 1\n        )\n        return x\n"
+    )
+    init = base.replace("        self.a = 1\n", "        self.a = 1\n        self.b = get(2)\n")
+    head, middle, tail = init.partition("        x = mid(x)\n")
+    authored = head + middle + tail.replace("self.c.a", "self.b")
+    head, middle, tail = base.partition("        x = mid(x)\n")
+    target = head.replace("self.c.a", "self.b") + middle + tail
+    assert moved(base, authored, target).count("self.b + 1") == 2

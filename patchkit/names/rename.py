@@ -217,9 +217,9 @@ def _uses(function: Function, name: str, masked: set[str]) -> set[str]:
             parts = [node.iter]
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             parts = [item.context_expr for item in node.items]
-        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr)):
-            parts = [node]
-        elif isinstance(node, (ast.Assert, ast.Raise, ast.Delete)):
+        elif isinstance(
+            node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr)
+        ) or isinstance(node, (ast.Assert, ast.Raise, ast.Delete)):
             parts = [node]
         for part in parts:
             if part is not None and not isinstance(part, ast.Name) and name in _names_in(part):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +23,7 @@ _SHOWN = 80  # characters of a statement in a report
 class Doubled:
     """Something that is there twice; `line` is that of the later one, 1-based.
 
+    `places` are the first and last lines of each of them, where a statement is what is there twice.
     `kind` is "definition", "import", "attribute", "enum member", "enum value", "key", "element",
     "keyword", "parameter", "decorator", "branch", "case", "operand" or "statement".
     """
@@ -31,6 +32,7 @@ class Doubled:
     scope: str
     name: str
     line: int
+    places: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         return f"{self.kind} `{self.name}` is doubled in {self.scope} (line {self.line})"
@@ -68,15 +70,19 @@ class Repeats:
             return
         signs = [_sign(node) for node in nodes]
         counts = Counter(signs)
-        seen: set[str] = set()
+        seen: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        found = []
         for node, sign in zip(nodes, signs, strict=True):
             if counts[sign] < 2:
                 continue
-            text = ast.dump(node)
-            if text in seen:
-                line: int = getattr(node, "lineno", 0)
-                self.doubled.append(Doubled(kind, scope, shown(node), line))
-            seen.add(text)
+            places = seen[ast.dump(node)]
+            line: int = getattr(node, "lineno", 0)
+            places.append((line, getattr(node, "end_lineno", line)))
+            if len(places) > 1:
+                found.append((node, places))
+        for node, places in found:
+            line = getattr(node, "lineno", 0)
+            self.doubled.append(Doubled(kind, scope, shown(node), line, tuple(places)))
 
     def look(self, node: ast.AST, scope: str) -> None:
         """Note what a node and all below it repeat."""

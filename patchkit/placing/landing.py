@@ -308,10 +308,11 @@ def _check_file(
     except NotPythonError:
         return {}
     for name in names:
-        for number in _owners(name.line, path, placed, landing):
+        for number in _owners([(name.line, name.line)], path, placed, landing):
             found[number] = _unnamed(landing.verdicts[number], name.name, str(name), gone)
     for double in doubles:
-        for number in _owners(double.line, path, placed, landing):
+        places = double.places or ((double.line, double.line),)
+        for number in _owners(places, path, placed, landing):
             if double.kind == "statement" and not landing.verdicts[number].adds_statements:
                 continue  # one that was changed, and now says what another says too
             text = f"{double.kind} `{double.name}` would be there twice in {double.scope}"
@@ -319,7 +320,7 @@ def _check_file(
     for use in uses:
         if use.guarded or check_import(use, after, relied_on=target) != "missing":
             continue
-        for number in _owners(use.line, path, placed, landing):
+        for number in _owners([(use.line, use.line)], path, placed, landing):
             what = f"{use.module}.{use.name}" if use.name else use.module
             text = f"imports `{what}`, which the target does not have"
             found[number] = _unnamed(landing.verdicts[number], use.name or what, text, gone)
@@ -351,19 +352,24 @@ def _unchecked(plan: PatchPlan, target: SourceTree, landing: Landing) -> dict[in
                 if use.module.split(".")[0] != package or check_import(use, after) != "not_checked":
                     continue
                 text = f"import `{use}`: not among the files given"
-                for number in _owners(use.line, path, placed, landing):
+                for number in _owners([(use.line, use.line)], path, placed, landing):
                     found[number] = (*found.get(number, ()), text)
     return found
 
 
-def _owners(line: int, path: str, placed: list[int], landing: Landing) -> list[int]:
-    """The placed hunks that hold a line of the result; all of the file where none does."""
+def _owners(
+    places: Sequence[tuple[int, int]], path: str, placed: list[int], landing: Landing
+) -> list[int]:
+    """The placed hunks that hold one of some lines of the result; all of the file if none does.
+
+    `places` are first and last lines, 1-based and inclusive.
+    """
     inside = [
         n
         for n in placed
         if n in landing.spans
         and landing.spans[n][0] == path
-        and landing.spans[n][1] <= line <= landing.spans[n][2]
+        and any(a <= landing.spans[n][2] and landing.spans[n][1] <= b for a, b in places)
     ]
     here = [n for n in placed if landing.verdicts[n].path == path]
     return inside or here

@@ -152,7 +152,8 @@ def _by_elements(edit: Edit, alignment: Alignment) -> Piece | None:
     if edit.slot in _COMMA_LISTS and (edit.removed or edit.inserted):
         return _listed(edit, alignment)
     if edit.removed and edit.inserted:
-        return _replaced(edit, alignment)
+        signs = edit.signs_removed or edit.signs_added
+        return _resigned(edit, alignment) if signs else _replaced(edit, alignment)
     if edit.slot in OPERAND_LISTS and edit.inserted and edit.prev:
         return _operand(edit, alignment)
     return None
@@ -199,6 +200,22 @@ def _spelled(node: Node) -> tuple[int, int]:
         if not (before.endswith(b"(") and after.startswith(b")")):
             return start, end
         start, end = low + len(before) - 1, high - len(after) + 1
+
+
+def _resigned(edit: Edit, alignment: Alignment) -> Piece | None:
+    """Operands that are replaced together with the sign before them (`== a` to `in (a, b)`)."""
+    images = _images(edit, alignment)
+    before = alignment.image(edit.left[0]) if edit.left else None
+    if images is None or before is None or edit.left is None:
+        return None
+    module, target = edit.new_container.module, alignment.new
+    start, first = _spelled(edit.left[1])[1], _spelled(edit.inserted[0])[0]
+    end = _spelled(edit.inserted[-1])[1]
+    if edit.right is not None and _SPACE.sub(b"", module.source[end : edit.new_end]):
+        return None  # the sign after them may have changed as well
+    shift = _indentation(target, images[0].start) - _indentation(module, first)
+    text = _SPACE.sub(b" ", module.source[start:first]) + reindent(module, first, end, shift)
+    return (_spelled(before)[1], _spelled(images[-1])[1], text)
 
 
 def _operand(edit: Edit, alignment: Alignment) -> Piece | None:
