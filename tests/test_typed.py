@@ -458,9 +458,9 @@ def test_a_renamed_parameter_is_used_as_the_old_one_was() -> None:
 
 
 def test_an_operand_and_the_sign_before_it_are_replaced_together() -> None:
-    base = "def f(a):\n    x = (\n        1\n        if a.mode == 'raw'\n        else 2\n    )\n    return x\n"
+    base = "def f(a):\n    x = (\n        1\n        if a.mode == 'raw'\n        else 2\n    )\n"
     authored = base.replace("== 'raw'", "in ('raw', 'cooked')")
-    target = "def f(a):\n    start()\n    x = 1 if a.mode == 'raw' else 2\n    return x\n"
+    target = "def f(a):\n    start()\n    x = 1 if a.mode == 'raw' else 2\n"
     assert moved(base, authored, target) == target.replace("== 'raw'", "in ('raw', 'cooked')")
 
 

@@ -206,6 +206,12 @@ def _is_parameter(sites: Counter[str]) -> bool:
     return all(site.startswith("parameter ") for site in sites)
 
 
+_SIMPLE = (
+    ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.Assert, ast.Raise,
+    ast.Delete,
+)  # fmt: skip
+
+
 def _uses(function: Function, name: str, masked: set[str]) -> set[str]:
     """What the statements and conditions that read a name say, with all doubtful names masked."""
     found = set()
@@ -217,9 +223,7 @@ def _uses(function: Function, name: str, masked: set[str]) -> set[str]:
             parts = [node.iter]
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             parts = [item.context_expr for item in node.items]
-        elif isinstance(
-            node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr)
-        ) or isinstance(node, (ast.Assert, ast.Raise, ast.Delete)):
+        elif isinstance(node, _SIMPLE):
             parts = [node]
         for part in parts:
             if part is not None and not isinstance(part, ast.Name) and name in _names_in(part):

@@ -43,6 +43,9 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
             return None
     if removed and not _absent(edit, removed, inserted, container, authored):
         return None
+    new = {n.digest for n in inserted}
+    if inserted and any(_still_there(n, base) for n in removed if n.digest not in new):
+        return None  # upstream made the same change to another one of its like
     # Between operands the sign is the container's own and comes with the operand.
     signs = (edit.signs_added or edit.signs_removed) and edit.slot not in OPERAND_LISTS
     if signs and _token_present(edit, container) is None:
@@ -50,6 +53,12 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
     if inserted and not _in_order(edit, [i for i in images if i is not None], authored):
         return None
     return _evidence(edit, images, container)
+
+
+def _still_there(node: Node, base: Alignment) -> bool:
+    """Whether the target has what an edit replaces in its old place."""
+    image = base.image(node)
+    return image is not None and image.digest == node.digest
 
 
 def _base_images(edit: Edit, base: Alignment) -> set[Node]:
