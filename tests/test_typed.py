@@ -476,3 +476,16 @@ def test_a_statement_that_becomes_like_one_that_upstream_changed_is_not_doubled(
     head, middle, tail = base.partition("        x = mid(x)\n")
     target = head.replace("self.c.a", "self.b") + middle + tail
     assert moved(base, authored, target).count("self.b + 1") == 2
+
+
+def test_a_block_that_upstream_put_around_as_well_is_not_put_around_again() -> None:
+    base = "def f(a):\n    x = first(a)\n    y = second(x)\n    return y\n"
+    authored = "def f(a):\n    if a:\n        x = first(a)\n        y = second(x)\n    return y\n"
+    target = (
+        "def f(a):\n    if a:\n        log(a)\n        x = first(a)\n        y = second(x)\n"
+        "    return y\n"
+    )
+    result = move(base, authored, target)
+    assert result.tree.files[PATH].decode() == target
+    result = move(base, authored, authored)
+    assert [o.status for o in result.outcomes] == ["already_upstream"]

@@ -44,7 +44,7 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
     if removed and not _absent(edit, removed, inserted, container, authored):
         return None
     new = {n.digest for n in inserted}
-    if inserted and any(_still_there(n, base) for n in removed if n.digest not in new):
+    if inserted and any(_still_there(n, base, images) for n in removed if n.digest not in new):
         return None  # upstream made the same change to another one of its like
     # Between operands the sign is the container's own and comes with the operand.
     signs = (edit.signs_added or edit.signs_removed) and edit.slot not in OPERAND_LISTS
@@ -55,10 +55,12 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
     return _evidence(edit, images, container)
 
 
-def _still_there(node: Node, base: Alignment) -> bool:
-    """Whether the target has what an edit replaces in its old place."""
+def _still_there(node: Node, base: Alignment, inserted: list[Node | None]) -> bool:
+    """Whether the target has what an edit replaces in its old place, and not inside of the new."""
     image = base.image(node)
-    return image is not None and image.digest == node.digest
+    if image is None or image.digest != node.digest:
+        return False
+    return not any(new in image.ancestors() for new in inserted if new is not None)
 
 
 def _base_images(edit: Edit, base: Alignment) -> set[Node]:

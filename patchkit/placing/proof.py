@@ -16,7 +16,7 @@ from patchkit.outcome import Evidence
 from patchkit.syntax.align import Alignment
 from patchkit.syntax.build import parse_module
 from patchkit.syntax.edit import Change, Edit, InexactError, lift
-from patchkit.syntax.match import key_of
+from patchkit.syntax.match import key_of, same_head
 from patchkit.syntax.outline import outline_of
 from patchkit.syntax.tree import (
     STATEMENT_LISTS,
@@ -148,9 +148,22 @@ def _misplaced(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted |
             "same-place",
             f"belongs in {_where(edit)}, landed in {_where(counterpart)}",
         )
+    if _wraps_again(edit, counterpart, alignment):
+        text = f"upstream has put the same block around it: {_where(counterpart)}"
+        return Refuted("nothing-doubled", text)
     if any(n.kind != "Comment" for n in edit.removed):
         return None
     return _neighbours(edit, counterpart, alignment)
+
+
+def _wraps_again(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:
+    """Whether the edit puts a block where upstream has put one with the same head around."""
+    home = alignment.image(edit.container)
+    if home is counterpart.container:
+        return False
+    inside = [counterpart.container, *counterpart.container.ancestors()]
+    around = inside[: inside.index(home)] if home in inside else inside
+    return any(same_head(new, block) for new in edit.inserted for block in around)
 
 
 def _same_home(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:
