@@ -58,7 +58,19 @@ def test_a_name_that_has_nothing_of_the_old_one_needs_the_same_statements() -> N
 
 def test_two_that_extend_the_old_name_and_say_the_same_are_no_rename() -> None:
     body = f"(x):\n{STEPS}    return x\n"
-    target = f"import os\n\n\ndef launch_all{body}\n\ndef launch_all_legacy{body}"
+    target = f"import os\n\n\ndef launch_all{body}\n\ndef launch_any{body}"
+    assert refuses(BASE, AUTHORED, target)
+
+
+def test_of_two_like_ones_it_is_the_one_that_the_other_is_named_after() -> None:
+    body = f"(x):\n{STEPS}    return x\n"
+    target = f"import os\n\n\ndef launch_all_legacy{body}\n\ndef launch_all{body}"
+    result = move(BASE, AUTHORED, target)
+    assert result.ok
+    assert result.outcomes[0].definition_after == "launch_all"
+    # the copy says more of the old one than what it is named after
+    changed = body.replace("step0(x, 0)", "step0(x, 0, y)")
+    target = f"import os\n\n\ndef launch_all_legacy{body}\n\ndef launch_all{changed}"
     assert refuses(BASE, AUTHORED, target)
 
 

@@ -489,3 +489,43 @@ def test_a_block_that_upstream_put_around_as_well_is_not_put_around_again() -> N
     assert result.tree.files[PATH].decode() == target
     result = move(base, authored, authored)
     assert [o.status for o in result.outcomes] == ["already_upstream"]
+
+
+LOOP = (
+    "def f(pool, n):\n    while pool and n:\n        node = pool.pop()\n        log(node)\n"
+    "        n -= 1\n        use(node)\n        count(node)\n    return n\n"
+)
+AS_FOR = LOOP.replace(
+    "    while pool and n:\n        node = pool.pop()\n", "    for node in pool:\n"
+)
+
+
+def test_upstream_may_have_changed_other_lines_of_what_is_replaced_whole() -> None:
+    target = LOOP.replace("        use(node)\n", "        use(node, quiet=True)\n")
+    result = move(LOOP, AS_FOR, target)
+    assert result.ok
+    assert result.tree.files[PATH].decode() == AS_FOR.replace(
+        "        use(node)\n", "        use(node, quiet=True)\n"
+    )
+    (outcome,) = result.outcomes
+    assert "upstream changed other lines of what it replaces" in str(outcome.evidence[-1])
+
+
+def test_two_changes_of_what_is_replaced_that_no_line_parts_are_a_conflict() -> None:
+    target = LOOP.replace("        log(node)\n", "        log(node, 1)\n")
+    result = move(LOOP, AS_FOR, target)
+    assert not result.ok
+    assert result.tree.files[PATH].decode() == target
+
+
+def test_changed_lines_that_are_there_twice_in_what_is_replaced_are_a_conflict() -> None:
+    twice = "        begin(n)\n        log(n)\n        end(n)\n"
+    base = f"def f(pool, n):\n    while pool and n:\n{twice}        more(n)\n        use(n)\n"
+    base += f"{twice}    return n\n"
+    authored = base.replace("    while pool and n:\n", "    for n in pool:\n")
+    head, _, tail = authored.rpartition("        log(n)\n")
+    authored = f"{head}        log(n, 2)\n{tail}"
+    target = base.replace("        use(n)\n", "        use(n, quiet=True)\n")
+    result = move(base, authored, target)
+    assert not result.ok
+    assert result.tree.files[PATH].decode() == target

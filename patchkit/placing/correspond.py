@@ -274,15 +274,18 @@ class Correspondence:
 
         With it, why the others are not.
         """
-        # A copy says the same; where only one of them took over the callers, it is that one.
+        # A copy says the same. Where only one of them took over the callers, it is that one; where
+        # none did, the one that the others are named after.
         close = [s for s in scores if scores[0][0] - s[0] < LEAD]
         why = f"and `{scores[0][2]}` has {percent(scores[0][0])}"
         if len(close) > 1:
             others = " and ".join(f"`{s[2]}`" for s in close[:2])
-            close = [s for s in close if is_called(s[1], s[3])]
+            heirs = [s for s in close if is_called(s[1], s[3])]
+            why = "is called in its place" if heirs else "is the one that it is named after"
+            close = heirs or _named_after(close)
             if len(close) != 1:
                 return None, f"and {others} are less than {percent(LEAD)} apart"
-            why = f"and `{close[0][2]}` is called in its place"
+            why = f"and `{close[0][2]}` {why}"
         share, place, _, node = close[0]
         if extends(name_of(definition), name_of(node)) or is_called(place, node):
             return (
@@ -343,6 +346,20 @@ class Correspondence:
             headings = headings_of(self.target.files.get(path, b""))
             found += [f"{path}:{h.line} {h.name}" for h in headings if h.bare == bare]
         return tuple(found)
+
+
+def _named_after(close: list[Score]) -> list[Score]:
+    """The one of near copies, no less like than another, whose name all others are made from."""
+
+    def is_original(score: Score) -> bool:
+        own = name_of(score[3]).strip("_")
+        return score[0] >= close[0][0] and all(
+            other is score or (extends(own, name) and len(name) > len(own))
+            for other in close
+            for name in [name_of(other[3]).strip("_")]
+        )
+
+    return [score for score in close if is_original(score)]
 
 
 def _bases(definition: Node) -> set[str]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchkit.outcome import Evidence
+from patchkit.placing.commuting import commute
 from patchkit.syntax.align import Alignment
 from patchkit.syntax.build import parse_module
 from patchkit.syntax.edit import Change, Edit, InexactError, lift
@@ -129,7 +130,7 @@ def _image_position(edit: Edit, alignment: Alignment) -> tuple[int, int]:
 
 
 def _differs(edit: Edit, counterpart: Edit) -> Refuted | None:
-    if edit.payload == counterpart.payload:
+    if edit.payload == counterpart.payload or commute(edit, counterpart):
         return None
     where = f"line {counterpart.new_container.module.line_at(counterpart.new_start)}"
     return Refuted(
@@ -332,6 +333,9 @@ def _where(edit: Edit) -> str:
     return f"`{outline.qualified(edit.container)}` ({edit.container.kind}, line {line})"
 
 
+_BESIDE = "upstream changed other lines of what it replaces"
+
+
 def _place_evidence(edit: Edit, counterpart: Edit, alignment: Alignment) -> Evidence:
     before, after = outline_of(edit.container.module), outline_of(counterpart.container.module)
     name, landed = before.qualified(edit.container), after.qualified(counterpart.container)
@@ -340,7 +344,9 @@ def _place_evidence(edit: Edit, counterpart: Edit, alignment: Alignment) -> Evid
     if edit.slot in STATEMENT_LISTS and home is not counterpart.container:
         place += ", in another block of it than in the base"
     if edit.removed:
-        return Evidence("replaced", f"{edit.kind} in {place}: what it replaces is unchanged there")
+        same = edit.payload == counterpart.payload
+        how = "what it replaces is unchanged there" if same else _BESIDE
+        return Evidence("replaced", f"{edit.kind} in {place}: {how}")
     return Evidence("between", f"{edit.kind} in {place}, {_standing(edit, counterpart, alignment)}")
 
 

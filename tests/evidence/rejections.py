@@ -17,7 +17,7 @@ _WHY = re.compile(
     r"the base has that one as well|not the only one it may be"
     rf"|{_LIKE}, and \d+ % (of the statements' text )?is asked"
     rf"|{_LIKE}, but nothing besides the name says that it went there"
-    rf"|{_LIKE}, and `[^`]+` (has \d+ %|is called in its place)"
+    rf"|{_LIKE}, and `[^`]+` (has \d+ %|is called in its place|is the one that it is named after)"
     rf"|{_LIKE}, and `[^`]+` and `[^`]+` are less than \d+ % apart"
 )
 

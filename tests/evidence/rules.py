@@ -136,6 +136,16 @@ def _replaced(ground: Ground, what: str, name: str, now: str, block: str) -> Ite
             yield f"{' '.join(segment)} is not in the target"
 
 
+@_rule(
+    "replaced",
+    r"(?P<what>[\w ]+)" + _PLACE + ": upstream changed other lines of what it replaces",
+)
+def _beside(ground: Ground, what: str, name: str, now: str, block: str) -> Iterator[str]:
+    yield from _replaced(ground, what, name, now, block)
+    if code.text_of(ground.base or b"", name) == code.text_of(ground.target or b"", now or name):
+        yield f"upstream changed nothing in {name}"
+
+
 def _removed(ground: Ground) -> Iterator[list[str]]:
     """The runs of words that a hunk's lines lose."""
     assert ground.hunk is not None
