@@ -1,4 +1,4 @@
-"""The square of a patch's change and upstream's: when both hold, and when one is in the other's way."""
+"""The square of a patch's change and upstream's: when both hold, and when they do not."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _ENDS = (b"\0", b"\1")  # before the first line, after the last
 
 
 def commute(edit: Edit, landed: Edit) -> bool:
-    """Return whether a landed edit is the authored one beside upstream's change of what it replaces.
+    """Return whether a landed edit is the authored one beside what upstream changed there.
 
     Both must replace the same nodes, as their images; that is for the caller to know.
     """
