@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.progress import track
 
 from patchkit.tree import SourceTree
-from patchkit.upstream import open_tree
+from patchkit.upstream import open_tree, shipped_pins
+from patchkit.upstream.pins import parse_pins
 from tests.bench_rebase.cases import GRAINS, Case, Generated, generate
 from tests.bench_rebase.judge import Judgement, Verdict, judge
 from tests.bench_rebase.keep import keep_case
@@ -42,9 +43,15 @@ class Job:
     grain: str
 
 
+OLDER = Path(__file__).with_name("older_pins.toml")
+
+
 @lru_cache(maxsize=4)
 def _tree(version: str) -> SourceTree:
-    return open_tree(f"v{version}")
+    pins = shipped_pins()
+    if version not in pins.versions:
+        pins = parse_pins(OLDER.read_text(), OLDER.name)
+    return open_tree(f"v{version}", pins=pins)
 
 
 def generate_job(job: Job) -> Generated:
