@@ -122,9 +122,11 @@ class Correspondence:
         bag = tokens(definition)
         found = []
         for place in self._files_defining(bare, path):
+            if place != path and not self._has_heading(place, name):
+                continue  # into another file it goes with all that is around it
             outline, before = self.outline(place), self._before(place)
             for other, node in outline.by_name.items() if outline else ():
-                if name_of(node) != bare or (place, other) == (path, name):
+                if name_of(node) != bare or (place == path) == (other == name):
                     continue
                 if node.kind != definition.kind and "ClassDef" in (node.kind, definition.kind):
                     continue
@@ -335,6 +337,10 @@ class Correspondence:
         paths = [p for p in self._containing(bare.encode()) if p.endswith(".py") and p != first]
         places = [p for p in paths if pattern.search(self.target.files[p])]
         return [first, *places]
+
+    def _has_heading(self, place: str, name: str) -> bool:
+        """Whether a target file defines a qualified name; no parse."""
+        return any(h.name == name for h in headings_of(self.target.files.get(place, b"")))
 
     def _containing(self, word: bytes) -> list[str]:
         return sorted(self.target.python_holding(word))
