@@ -529,3 +529,10 @@ def test_changed_lines_that_are_there_twice_in_what_is_replaced_are_a_conflict()
     result = move(base, authored, target)
     assert not result.ok
     assert result.tree.files[PATH].decode() == target
+
+
+def test_a_parameter_whose_new_name_extends_the_old_one_is_renamed_whatever_its_uses() -> None:
+    base = "def f(n, run_rs):\n    x = make(n, run_rs=run_rs)\n    return x\n"
+    authored = base.replace("return x\n", "return log(x, run_rs)\n")
+    target = "def f(n, run_rs_ar):\n    x = make(n, run_rs_ar=run_rs_ar)\n    return x\n"
+    assert moved(base, authored, target) == target.replace("return x", "return log(x, run_rs_ar)")

@@ -197,8 +197,15 @@ def find_variables(name: str, base: Node, target: Node) -> tuple[Renaming, ...]:
         Renaming("variable", name, old, new)
         for old, new in sorted(found.items())
         if not _is_parameter(sites_before[old] & sites_after[new])
+        or extends(old, new)
         or _uses(before, old, masked) & _uses(after, new, masked)
     )
+
+
+def extends(old: str, new: str) -> bool:
+    """Return whether one name is the other with something before or after it (`run_impl`)."""
+    short, long = sorted((old.strip("_"), new.strip("_")), key=len)
+    return len(short) > 3 and (long.startswith(short) or long.endswith(short))
 
 
 def _is_parameter(sites: Counter[str]) -> bool:

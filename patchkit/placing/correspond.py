@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from patchkit.names.imports import added_imports
+from patchkit.names.rename import extends
 from patchkit.outcome import Evidence, Method, Rejected
 from patchkit.placing.likeness import (
     STATEMENTS,
     called_alike,
     common_statements,
-    extends,
     likeness,
     percent,
     said_likeness,

@@ -89,12 +89,6 @@ def _simple_statements(definition: Node) -> list[Node]:
     ]
 
 
-def extends(old: str, new: str) -> bool:
-    """Return whether one name is the other with something before or after it (`run_impl`)."""
-    short, long = sorted((old.strip("_"), new.strip("_")), key=len)
-    return len(short) > 3 and (long.startswith(short) or long.endswith(short))
-
-
 def called_alike(before: Outline, after: Outline, old: str, new: str) -> bool:
     """Return whether a line of the target names `new` just as a line of the base names `old`."""
     return bool(_lines_naming(before, old) & _lines_naming(after, new))
