@@ -34,9 +34,12 @@ def _not_refused(ground: Ground, rejected: Rejected) -> Iterator[str]:
     if match := re.fullmatch(
         r"its (\d+) old lines stand (nowhere|more than once) .*", rejected.why
     ):
-        lines = target_lines(ground, bool(ground.names))
-        texts = old_texts(ground, "yes" if ground.names else None, int(match[1]))
-        counts = [len(places_of(lines, old)) for old in texts]
+        # Read with upstream's renames made in every word, and in none: keywords do not follow.
+        counts = []
+        for undone in (None, "yes") if ground.names else (None,):
+            lines = target_lines(ground, undone is not None)
+            texts = old_texts(ground, undone, int(match[1]))
+            counts += [len(places_of(lines, old)) for old in texts]
         if not any((n == 0) == (match[2] == "nowhere") and n != 1 for n in counts):
             yield f"they stand {counts} times"
     if match := re.fullmatch(
