@@ -186,7 +186,14 @@ def find_variables(name: str, base: Node, target: Node) -> tuple[Renaming, ...]:
         return ()
     sites_before = _binding_sites(before, lost, lost | gained)
     sites_after = _binding_sites(after, gained, lost | gained)
-    found = _pairs(lost, gained, lambda old, new: _same_sites(sites_before[old], sites_after[new]))
+    found = _pairs(
+        lost,
+        gained,
+        lambda old, new: (
+            sites_before[old] == sites_after[new]
+            and _share(sites_before[old], sites_after[new]) > 0
+        ),
+    )
     lost, gained = lost - found.keys(), gained - set(found.values())
     linked = _pairs(lost, gained, lambda old, new: _share(sites_before[old], sites_after[new]) > 0)
     for old, new in linked.items():
@@ -196,9 +203,7 @@ def find_variables(name: str, base: Node, target: Node) -> tuple[Renaming, ...]:
     return tuple(
         Renaming("variable", name, old, new)
         for old, new in sorted(found.items())
-        if not _is_parameter(sites_before[old] & sites_after[new])
-        or extends(old, new)
-        or _uses(before, old, masked) & _uses(after, new, masked)
+        if extends(old, new) or _uses(before, old, masked) & _uses(after, new, masked)
     )
 
 
@@ -206,11 +211,6 @@ def extends(old: str, new: str) -> bool:
     """Return whether one name is the other with something before or after it (`run_impl`)."""
     short, long = sorted((old.strip("_"), new.strip("_")), key=len)
     return len(short) > 3 and (long.startswith(short) or long.endswith(short))
-
-
-def _is_parameter(sites: Counter[str]) -> bool:
-    """Whether a name is bound as a parameter alone: in the same place may be another parameter."""
-    return all(site.startswith("parameter ") for site in sites)
 
 
 _SIMPLE = (
@@ -233,9 +233,23 @@ def _uses(function: Function, name: str, masked: set[str]) -> set[str]:
         elif isinstance(node, _SIMPLE):
             parts = [node]
         for part in parts:
-            if part is not None and not isinstance(part, ast.Name) and name in _names_in(part):
+            if part is not None and not _says_little(part) and name in _names_in(part):
                 found.add(shape(part, masked))
     return found
+
+
+def _says_little(tree: ast.AST) -> bool:
+    """Whether a condition only asks if a name is set: any name may stand there."""
+    if isinstance(tree, ast.UnaryOp):
+        return _says_little(tree.operand)
+    if isinstance(tree, ast.Compare) and len(tree.comparators) == 1:
+        other = tree.comparators[0]
+        return isinstance(tree.left, ast.Name) and (
+            isinstance(other, ast.Constant) and other.value is None
+        )
+    return isinstance(tree, (ast.Name, ast.Return)) and (
+        isinstance(tree, ast.Name) or isinstance(tree.value, ast.Name)
+    )
 
 
 def _pairs(lost: set[str], gained: set[str], same: Callable[[str, str], bool]) -> dict[str, str]:
@@ -248,23 +262,24 @@ def _pairs(lost: set[str], gained: set[str], same: Callable[[str, str], bool]) -
     return {old: new for old, new in pairs if olds[old] == news[new] == 1}
 
 
-def _same_sites(old: Counter[str], new: Counter[str]) -> bool:
-    """Whether every statement that bound the old name binds the new one, and none else does."""
-    return bool(old) and old == new
-
-
 # Statements that bind a name change, and upstream adds and drops some: two thirds say it.
 _MOST = 2 / 3
 
 
 def _share(old: Counter[str], new: Counter[str]) -> float:
-    """The share of common statements in those that bound the old name, or that bind the new one.
+    """The share of common statements in those that bind either name, whichever has more.
 
-    That a name starts as the same constant says nothing by itself.
+    That a name starts as the same constant or as an empty list says nothing by itself.
     """
     common = old & new
-    telling = any(not site.startswith("Assign([§],Constant(") for site in common)
-    return common.total() / min(old.total(), new.total()) if telling else 0.0
+    telling = any(not _IDLE.match(site) for site in common)
+    return common.total() / max(old.total(), new.total()) if telling else 0.0
+
+
+_IDLE = re.compile(
+    r"(Ann|Aug)?Assign\(\[?§\]?,(.*,)?(Constant\(.*\)|(List|Tuple|Set|Dict)\((\[\],?)*\)|"
+    r"Call\((list|dict|set|tuple),\[\],\[\]\))\)"
+)
 
 
 def _binding_sites(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from patchkit.outcome import Evidence
 from patchkit.placing.commuting import commute
-from patchkit.syntax.align import Alignment
+from patchkit.syntax.align import Alignment, same_tests
 from patchkit.syntax.build import parse_module
 from patchkit.syntax.edit import Change, Edit, InexactError, lift
 from patchkit.syntax.match import key_of, same_head
@@ -149,6 +149,10 @@ def _misplaced(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted |
             "same-place",
             f"belongs in {_where(edit)}, landed in {_where(counterpart)}",
         )
+    is_clause = edit.container.kind == "If" and edit.slot in ("orelse", "branches")
+    if is_clause and not same_tests(edit.container, counterpart.container):
+        text = f"upstream changed what comes before it: {_where(counterpart)}"
+        return Refuted("same-place", text)
     if _wraps_again(edit, counterpart, alignment):
         text = f"upstream has put the same block around it: {_where(counterpart)}"
         return Refuted("nothing-doubled", text)
@@ -208,7 +212,7 @@ def _neighbours(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted 
     before = _same_neighbour(edit, counterpart, alignment, -1)
     after = _same_neighbour(edit, counterpart, alignment, 1)
     if before and after:
-        if _is_certain(edit.prev, alignment) or _is_certain(edit.next, alignment):
+        if any(_is_certain_side(edit, counterpart, alignment, step) for step in (-1, 1)):
             return None
         text = f"both neighbours in {_where(edit)} were rewritten upstream"
         return Refuted("same-place", text)
@@ -220,9 +224,20 @@ def _neighbours(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted 
     )
 
 
+def _is_certain_side(edit: Edit, counterpart: Edit, alignment: Alignment, step: int) -> bool:
+    """Whether the code on one side is the authored one beyond doubt; a comment is no certainty."""
+    authored = _skip_comments(edit.prev if step < 0 else edit.next, step)
+    found = _skip_comments(counterpart.prev if step < 0 else counterpart.next, step)
+    if authored is not None and is_docstring(authored) and found is None:
+        return True
+    if authored is not None and alignment.image(authored) is not found:
+        return False
+    return _is_certain(authored, alignment)
+
+
 def _is_certain(node: Node | None, alignment: Alignment) -> bool:
     """Whether a neighbour is beyond doubt: a list's end, the same content, or the same name."""
-    if node is None or node.kind == "Comment":
+    if node is None:
         return True
     image = alignment.image(node)
     if image is None:
@@ -358,7 +373,7 @@ def _standing(edit: Edit, counterpart: Edit, alignment: Alignment) -> str:
         return "as its docstring"
     beside = [_same_neighbour(edit, counterpart, alignment, step) for step in (-1, 1)]
     if all(beside):
-        doubt = [n for n in (edit.prev, edit.next) if not _is_certain(n, alignment)]
+        doubt = [n for n in (-1, 1) if not _is_certain_side(edit, counterpart, alignment, n)]
         return f"between the same neighbours{', one of them rewritten' if doubt else ''}"
     known = [n for n in (edit.prev, edit.next) if n is not None and alignment.image(n) is not None]
     sides = "both of its neighbours" if len(known) == 2 else "its one neighbour that is left"

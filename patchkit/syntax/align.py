@@ -82,9 +82,10 @@ class Alignment:
 # What says which list or block this is: an element belongs to no other than the authored one.
 _FRAMES = {
     "Call": ("func",), "Assign": ("targets",), "AnnAssign": ("target",), "AugAssign": ("target",),
-    "branch": ("test",), "While": ("test",), "With": ("items",), "AsyncWith": ("items",),
-    "For": ("iter",), "AsyncFor": ("iter",), "ExceptHandler": ("type",),
-    "match_case": ("pattern", "guard"), "pair": ("key",), "Subscript": ("value",),
+    "branch": ("test",), "While": ("test",), "IfExp": ("test",), "With": ("items",),
+    "AsyncWith": ("items",), "For": ("target", "iter"), "AsyncFor": ("target", "iter"),
+    "ExceptHandler": ("type",), "Match": ("subject",), "match_case": ("pattern", "guard"),
+    "pair": ("key",), "Subscript": ("value",),
 }  # fmt: skip
 
 
@@ -104,16 +105,27 @@ def _same_frame(node: Node, parent: Node) -> bool:
             continue
         if left is None or right is None:
             return False
-        digests = {n.digest for n in left.nodes}
-        if digests == {n.digest for n in right.nodes}:
-            continue
-        if name == "func" and _same_kernel(left.nodes[0], right.nodes[0]):
-            continue
-        parts = set().union(*(_conditions(n) for n in right.nodes))
-        parts |= {n.digest for n in right.nodes if name == "items"}
-        if not set().union(*(_parts(n) for n in left.nodes)) <= parts:
+        same = [n.digest for n in left.nodes] == [n.digest for n in right.nodes]
+        if not same and not _still_frames(name, left.nodes, right.nodes, parent):
             return False
-    return True
+    if old.kind == "If" and node.slot == "orelse" and not same_tests(old, parent):
+        return False
+    return not _is_tagged_otherwise(node, old, parent)
+
+
+def _still_frames(name: str, old: Sequence[Node], new: Sequence[Node], parent: Node) -> bool:
+    """Whether a head that changed still says which block or list this is."""
+    if name == "func":
+        return _same_kernel(old[0], new[0])
+    if name == "test":
+        return _is_extended(old[0], new[0])
+    if name == "iter":
+        return new[0].kind == "Call" and old[0].digest in {n.digest for n in new[0].children}
+    if name == "items":
+        return {n.digest for n in old} <= {n.digest for n in new}
+    if name == "target":
+        return _is_enumerated(old[0], new[0], parent)
+    return False
 
 
 def _same_kernel(old: Node, new: Node) -> bool:
@@ -123,18 +135,57 @@ def _same_kernel(old: Node, new: Node) -> bool:
     )
 
 
-def _parts(condition: Node) -> set[bytes]:
-    """The conditions that a test joins with `and` and `or`, or the one that it is."""
-    if condition.kind != "BoolOp":
-        return {condition.digest}
-    return set().union(*(_parts(n) for n in condition.children))
+def _is_extended(old: Node, new: Node) -> bool:
+    """Whether a condition is the old one with more conditions joined to it, or to its parts."""
+    if new.kind != "BoolOp" or (old.kind == "BoolOp" and old.label != new.label):
+        return False
+    operands = old.children if old.kind == "BoolOp" else (old,)
+    return all(
+        any(part.digest == n.digest or _is_extended(part, n) for n in new.children)
+        for part in operands
+    )
 
 
-def _conditions(node: Node) -> set[bytes]:
-    """What a test joins, or what a call around a loop's iterable holds."""
-    if node.kind == "BoolOp":
-        return _parts(node)
-    return {n.digest for n in node.children} if node.kind == "Call" else set()
+def _is_enumerated(old: Node, new: Node, loop: Node) -> bool:
+    """Whether a loop counts now: `for x in xs` became `for i, x in enumerate(xs)`."""
+    around = loop.slot_named("iter")
+    parts = list(new.children)
+    return (
+        around is not None
+        and around.nodes[0].text.startswith(b"enumerate(")
+        and new.kind == "Tuple"
+        and len(parts) == 2
+        and parts[1].digest == old.digest
+    )
+
+
+def same_tests(old: Node, new: Node) -> bool:
+    """Return whether an `if` still tests what it tested: then its `else` is the same one."""
+    slots = old.slot_named("branches"), new.slot_named("branches")
+    if slots[0] is None or slots[1] is None:
+        return False
+    before, after = ([next(iter(n.children)) for n in slot.nodes] for slot in slots if slot)
+    return all(
+        any(test.digest == n.digest or _is_extended(test, n) for n in after) for test in before
+    )
+
+
+def _is_tagged_otherwise(node: Node, old: Node, new: Node) -> bool:
+    """Whether a call or tuple begins with another string than the authored one.
+
+    `add("--beta", …)` in the place of `add("--alpha", …)` is another entry, however like it is.
+    """
+    name = {"Call": "args", "Tuple": "elts"}.get(old.kind)
+    if name is None or node.slot == "func":
+        return False
+    tags = []
+    for parent in (old, new):
+        slot = parent.slot_named(name)
+        first = slot.nodes[0] if slot else None
+        if first is None or first is node:
+            return False
+        tags.append(first.label if first.kind == "Constant" else "")
+    return all(tag.startswith("str:") for tag in tags) and tags[0] != tags[1]
 
 
 _WRAPPERS = ("With", "AsyncWith", "If", "Try", "TryStar", "For", "AsyncFor", "While")
