@@ -208,9 +208,14 @@ def find_variables(name: str, base: Node, target: Node) -> tuple[Renaming, ...]:
 
 
 def extends(old: str, new: str) -> bool:
-    """Return whether one name is the other with something before or after it (`run_impl`)."""
+    """Return whether one name is the other with words before or after it (`run_impl`)."""
     short, long = sorted((old.strip("_"), new.strip("_")), key=len)
-    return len(short) > 3 and (long.startswith(short) or long.endswith(short))
+    if len(short) < 4 or short == long:
+        return len(short) > 3
+    before, after = long[: -len(short)], long[len(short) :]
+    leads = long.startswith(short) and (after[0] in "_0123456789" or after[0].isupper())
+    follows = long.endswith(short) and (before[-1] == "_" or short[0].isupper())
+    return leads or follows
 
 
 _SIMPLE = (

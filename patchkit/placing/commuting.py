@@ -8,6 +8,7 @@ unchanged line on either side.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from patchkit.diff.lines import Change, diff_lines
@@ -33,7 +34,11 @@ def commute(edit: Edit, landed: Edit) -> bool:
         return False
     base, authored = _lines(edit.removed), _lines(edit.inserted)
     target, result = _lines(landed.removed), _lines(landed.inserted)
-    if _changes(base, target) != _changes(authored, result):
+    theirs = _changes(base, target)
+    if theirs != _changes(authored, result):
+        return False
+    ours = _changes(base, authored)
+    if _is_shifted(edit, landed) or _meet(ours, theirs):
         return False
     return all(_once(base, target, change) for change in diff_lines(base, authored))
 
@@ -44,6 +49,32 @@ def _lines(nodes: Sequence[Node]) -> _Lines:
     column = module.column(nodes[0].start)
     first, *rest = module.source[nodes[0].start : nodes[-1].end].split(b"\n")
     return [first, *(line if line[:column].strip() else line[column:] for line in rest)]
+
+
+_FLOW = re.compile(rb"\b(?:continue|break|return|yield|raise)\b")
+_BOUND = re.compile(rb"^\s*(?:for\s+)?([\w, ]+?)\s*(?:[-+*/|&^%@]?=(?!=)|\bin\b)")
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+
+
+def _meet(ours: Sequence[tuple[_Lines, _Lines]], theirs: Sequence[tuple[_Lines, _Lines]]) -> bool:
+    """Whether upstream's lines leave the block, or bind a name that the patch's lines hold."""
+    words = {w for change in ours for side in change for line in side for w in _WORD.findall(line)}
+    for line in (line for change in theirs for side in change for line in side):
+        bound = _BOUND.match(line)
+        if _FLOW.search(line) or (bound and words & set(_WORD.findall(bound[1]))):
+            return True
+    return False
+
+
+def _is_shifted(edit: Edit, landed: Edit) -> bool:
+    """Whether a string over several lines has another indentation: its lines are its value."""
+    columns, inside = set(), False
+    for nodes in (edit.removed, edit.inserted, landed.removed, landed.inserted):
+        module = nodes[0].module
+        columns.add(module.column(nodes[0].start))
+        lines = range(module.line_at(nodes[0].start), module.line_at(nodes[-1].end) + 1)
+        inside = inside or any(n in module.lines_in_strings for n in lines)
+    return inside and len(columns) > 1
 
 
 def _changes(old: _Lines, new: _Lines) -> list[tuple[_Lines, _Lines]]:

@@ -9,7 +9,6 @@ alone invent renames, so that each answer needs a name, a scope or a call beside
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -180,12 +179,8 @@ class Correspondence:
         if outline is None:
             return place not in self.base.files
         top = name.split(".")[0]
-        return any(
-            alias.name == top
-            for statement in outline.module.tree.body
-            if isinstance(statement, ast.ImportFrom)
-            for alias in statement.names
-        )
+        imports = added_imports(b"", outline.module.source, path)
+        return any(use.name == top and _leads_to(use.module, place) for use in imports)
 
     def _renamed(self, path: str, name: str, definition: Node) -> list[Correspondent]:
         """The new definition in the same scope that says the same, far ahead of any other."""
@@ -366,6 +361,12 @@ def _named_after(close: list[Score]) -> list[Score]:
         )
 
     return [score for score in close if is_original(score)]
+
+
+def _leads_to(module: str, place: str) -> bool:
+    """Whether a module is the file, or a package above it that may hand its names on."""
+    stem = module.replace(".", "/")
+    return place in (f"{stem}.py", f"{stem}/__init__.py") or place.startswith(f"{stem}/")
 
 
 def _bases(definition: Node) -> set[str]:

@@ -28,7 +28,7 @@ from patchkit.placing.place_file import place_file
 from patchkit.placing.placers import Placers
 from patchkit.placing.plan import PatchPlan, PlannedFile
 from patchkit.placing.units import NEEDED, Fact, facts_added, missing_partner
-from patchkit.syntax.tree import NotPythonError
+from patchkit.syntax.tree import NotPythonError, compile_error
 from patchkit.tree import SourceTree
 
 Span = tuple[str, int, int]  # path, first and last line, 1-based and inclusive
@@ -307,6 +307,12 @@ def _check_file(
         uses = added_imports(before, result, path)
     except NotPythonError:
         return {}
+    problem = compile_error(result)
+    sound = compile_error(before) is None and compile_error(file.authored) is None
+    if problem is not None and sound:
+        line, why = problem
+        for number in _owners([(line, line)], path, placed, landing):
+            found[number] = _refused(landing.verdicts[number], f"does not compile: {why}")
     for name in names:
         for number in _owners([(name.line, name.line)], path, placed, landing):
             found[number] = _unnamed(landing.verdicts[number], name.name, str(name), gone)

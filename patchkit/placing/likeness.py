@@ -80,12 +80,16 @@ def statement_digests(definition: Node) -> Counter[bytes]:
     return Counter(n.digest for n in _simple_statements(definition) if n.text not in idle)
 
 
+_TESTS = ("test", "iter", "subject")  # a condition says as much as a statement
+
+
 def _simple_statements(definition: Node) -> list[Node]:
     blocks = ("If", "For", "While", "With", "Try", "Match", "Async", "Function", "Class", "Comment")
     return [
         n
         for n in definition.walk()
-        if n is not definition and n.is_statement and not n.kind.startswith(blocks)
+        if n is not definition
+        and (n.slot in _TESTS or (n.is_statement and not n.kind.startswith(blocks)))
     ]
 
 

@@ -20,7 +20,7 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
     `base` maps the base, `authored` the base with the patch, to the same target.
     """
     container = authored.image(edit.new_container)
-    if container is None:
+    if container is None or not _same_container(edit, container, base):
         return None
     if edit.is_layout:
         same = container.text == edit.new_container.text
@@ -53,6 +53,29 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
     if inserted and not _in_order(edit, [i for i in images if i is not None], authored):
         return None
     return _evidence(edit, images, container)
+
+
+def _same_container(edit: Edit, container: Node, base: Alignment) -> bool:
+    """Whether the target has the edit in the thing that the patch edits, not in one like it.
+
+    Base and patch must see the same one, and it must say what the authored one says: `a or b` is
+    not `a and b`, for all that its operands are.
+    """
+    seen = base.image(edit.container)
+    whole = container.digest == edit.new_container.digest
+    if seen is not container and not (seen is None and whole):
+        return False
+    node, image = edit.new_container, container
+    while not (node.is_statement or node.is_definition or node.parent is None):
+        if node.kind in _SIGNED and node.label != image.label:
+            return False
+        if image.parent is None:
+            return True
+        node, image = node.parent, image.parent
+    return True
+
+
+_SIGNED = ("BoolOp", "BinOp", "Compare", "UnaryOp")
 
 
 def _still_there(node: Node, base: Alignment, inserted: list[Node | None]) -> bool:

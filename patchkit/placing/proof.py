@@ -8,6 +8,7 @@ images of the same neighbours, and when no other edit was made. A refutation nam
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -191,6 +192,10 @@ def _all_wrapped(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:
 
     At the end of a list only the whole says whether the new statement belongs inside.
     """
+    leaves = (ast.Break, ast.Continue)
+    trees = [n.tree for n in edit.inserted if isinstance(n.tree, ast.AST)]
+    if any(isinstance(part, leaves) for tree in trees for part in ast.walk(tree)):
+        return False  # it would leave what was put around
     ends = edit.prev is None or edit.next is None or is_docstring(edit.prev)
     slot = edit.container.slot_named(edit.slot)
     assert slot is not None
@@ -230,7 +235,7 @@ def _is_certain_side(edit: Edit, counterpart: Edit, alignment: Alignment, step: 
     found = _skip_comments(counterpart.prev if step < 0 else counterpart.next, step)
     if authored is not None and is_docstring(authored) and found is None:
         return True
-    if authored is not None and alignment.image(authored) is not found:
+    if (authored and alignment.image(authored)) is not found:
         return False
     return _is_certain(authored, alignment)
 

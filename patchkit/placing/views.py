@@ -7,6 +7,7 @@ definition whose body upstream moved behind a call can be seen in either place.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ from patchkit.placing.correspond import Correspondence, Correspondent
 from patchkit.placing.file_edits import FileEdits, Group
 from patchkit.placing.propose import Lines, Merger
 from patchkit.syntax.align import Alignment
+from patchkit.syntax.edit import Edit
 from patchkit.syntax.outline import name_of, outline_of
 from patchkit.syntax.tree import Module, Node
 
@@ -89,6 +91,8 @@ class Views:
         """Return the views in which a definition is the new one that its old name calls."""
         if all(edit.container.is_definition and edit.slot in _HEAD for edit in group.edits):
             return  # a parameter is one of the definition of that name, wherever its body went
+        if any(_concerns_caller(edit) for edit in group.edits):
+            return
         for definition in self.definitions(group):
             for candidate in self._candidates(definition):
                 if candidate.evidence.kind == "split":
@@ -226,3 +230,22 @@ class Views:
         own = {names[d] for d in self.definitions(group)}
         own |= {names[a] for d in self.definitions(group) for a in d.ancestors() if a in names}
         return tuple(r.evidence for r in self.ground(path).renamings if r.scope in own)
+
+
+_LEAVING = (ast.Return, ast.Yield, ast.YieldFrom, ast.Break, ast.Continue)
+
+
+def _concerns_caller(edit: Edit) -> bool:
+    """Whether what an edit adds leaves a function or binds a name: behind a call it would not."""
+    return bool(_effects(edit.inserted) - _effects(edit.removed))
+
+
+def _effects(nodes: Sequence[Node]) -> set[str]:
+    found = set()
+    for node in nodes:
+        for tree in ast.walk(node.tree) if isinstance(node.tree, ast.AST) else ():
+            if isinstance(tree, _LEAVING):
+                found.add(type(tree).__name__)
+            elif isinstance(tree, ast.Name) and isinstance(tree.ctx, (ast.Store, ast.Del)):
+                found.add(f"binds {tree.id}")
+    return found

@@ -18,6 +18,7 @@ import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import NamedTuple
 
 # One match is a whole string or comment, so that a `#` inside a string is never taken for one.
@@ -279,6 +280,22 @@ def _parse(source: bytes) -> ast.Module:
             return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise NotPythonError(str(error)) from error
+
+
+@lru_cache(maxsize=256)
+def compile_error(source: bytes) -> tuple[int, str] | None:
+    """Return the line (1-based) and reason for which a module does not compile, None if it does.
+
+    Much that parses does not compile: `await` outside of an async function, `nonlocal` without a
+    binding, a name used before its `global`.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(source, "<landed>", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            return getattr(error, "lineno", None) or 1, getattr(error, "msg", None) or str(error)
+    return None
 
 
 def statement_of(node: Node) -> Node:
