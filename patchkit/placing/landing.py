@@ -15,6 +15,7 @@ from patchkit.diff.model import Hunk
 from patchkit.errors import PatchkitError
 from patchkit.names.doubled import doubled_beyond
 from patchkit.names.imports import added_imports, check_import
+from patchkit.names.locals import Version, bound_twice, no_longer_local
 from patchkit.names.unresolved import unresolved_beyond
 from patchkit.outcome import Evidence, Method, Rejected, Status
 from patchkit.placing.adaptation import (
@@ -313,6 +314,10 @@ def _check_file(
         line, why = problem
         for number in _owners([(line, line)], path, placed, landing):
             found[number] = _refused(landing.verdicts[number], f"does not compile: {why}")
+    for number in placed:
+        mixed = _mixed_up(file, number, landing.verdicts[number], before, result)
+        if mixed is not None and landing.verdicts[number].path == path:
+            found[number] = _refused(landing.verdicts[number], mixed)
     for name in names:
         for number in _owners([(name.line, name.line)], path, placed, landing):
             found[number] = _unnamed(landing.verdicts[number], name.name, str(name), gone)
@@ -331,6 +336,24 @@ def _check_file(
             text = f"imports `{what}`, which the target does not have"
             found[number] = _unnamed(landing.verdicts[number], use.name or what, text, gone)
     return found
+
+
+def _mixed_up(
+    file: PlannedFile, number: int, verdict: Verdict, target: bytes, result: bytes
+) -> str | None:
+    """Why the variables of a hunk would be others in the result than in the patch, if so."""
+    before, after = verdict.definition_before, verdict.definition_after
+    if before is None or after is None or verdict.method is Method.ADAPTATION:
+        return None
+    lines = authored_lines(file, number)
+    authored = Version(file.authored or b"", before)
+    base = Version(file.base or b"", before)
+    for name in bound_twice(base, authored, Version(target, after), lines):
+        return f"upstream binds `{name}` in {after} as well"
+    renames = {r.old: r.new for r in verdict.renames if r.kind == "variable"}
+    for name in no_longer_local(authored, Version(result, after), lines, renames):
+        return f"`{name}` is no longer a variable of {after}"
+    return None
 
 
 def _unchecked(plan: PatchPlan, target: SourceTree, landing: Landing) -> dict[int, tuple[str, ...]]:
