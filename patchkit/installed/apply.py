@@ -151,10 +151,9 @@ def _refuse_edited(site: Site, rows: Mapping[str, Row], path: str, tree: SourceT
     if content is not None and row is None:
         raise PatchkitError("is not in RECORD", place=place, hint=hint)
     if content is not None and row is not None and row.digest != digest_text(content):
-        raise PatchkitError(
-            f"is {digest_text(content)}", place=place, expected=f"{row.digest} as in RECORD",
-            hint=hint,
-        )  # fmt: skip
+        fact = f"is {digest_text(content)}" if row.digest else "has no digest in RECORD"
+        expected = f"{row.digest} as in RECORD" if row.digest else None
+        raise PatchkitError(fact, place=place, expected=expected, hint=hint)
 
 
 def _refuse_patched(site: Site, found: Recognised) -> None:

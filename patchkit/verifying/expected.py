@@ -37,7 +37,12 @@ class Gap:
     """A place before a line where a hunk took lines out."""
 
     spot: Spot
-    removed: tuple[bytes, ...]
+    removed: tuple[ExpectedLine, ...]
+
+    @property
+    def texts(self) -> list[bytes]:
+        """The lines that the hunk took out."""
+        return [line.text for line in self.removed]
 
 
 @dataclass(eq=False)
@@ -179,7 +184,7 @@ def _replace(
     gaps = [gap for line in gone for gap in (*line.gaps, *line.edges)]
     after.edges[:0] = gaps
     if gone:
-        gap = Gap(spot, tuple(line.text for line in gone))
+        gap = Gap(spot, tuple(gone))
         following.gaps.append(gap)
         if added:
             after.edges.append(gap)

@@ -8,7 +8,7 @@ counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from patchkit.diff import diff_lines, split_lines
@@ -62,21 +62,23 @@ def find_holes(file: ExpectedFile, current: bytes) -> FileHoles:
 
 def undone(file: ExpectedFile, spots: set[Spot]) -> bytes:
     """Return the file with some hunks undone."""
-    result: list[bytes] = []
-    for line in file.lines or ():
+    return b"".join(_undone(file.lines or (), spots))
+
+
+def _undone(lines: Iterable[ExpectedLine], spots: set[Spot]) -> Iterator[bytes]:
+    for line in lines:
         for gap in line.gaps:
             if gap.spot in spots:
-                result += gap.removed
+                yield from _undone(gap.removed, spots)
         if line.spot not in spots:
-            result.append(line.text)
-    return b"".join(result)
+            yield line.text
 
 
 def _is_back(file: ExpectedFile, spot: Spot, now: Sequence[bytes]) -> bool:
     """Return whether all lines that a hunk took out are back."""
     back = set(now)
     gaps = [gap for line in file.lines or () for gap in line.gaps if gap.spot == spot]
-    return all(text in back for gap in gaps for text in gap.removed)
+    return all(text in back for gap in gaps for text in gap.texts)
 
 
 def _pairs(changes: Sequence[Change], old_len: int, new_len: int) -> dict[int, int]:
@@ -105,7 +107,7 @@ def _reading(
     explained: set[bytes] = set()
     for line in lines[change.old_start : change.old_end + 1]:
         for gap in (*line.gaps, *line.edges):
-            if back := {text for text in gap.removed if text in new}:
+            if back := {text for text in gap.texts if text in new}:
                 spots.add(gap.spot)
                 explained |= back
     strangers += sum(text not in explained for text in new)

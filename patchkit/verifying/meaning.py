@@ -180,10 +180,14 @@ class Uses:
 
 
 def uses_of(source: bytes) -> Uses:
-    """Return the names that a module uses; a use of a definition within itself is none."""
+    """Return the names that a module uses; a use of a definition within itself is none.
+
+    Of what is no Python every word counts: nothing is called unused because of it.
+    """
     module = try_module(source)
     if module is None:
-        return Uses(frozenset(), frozenset())
+        words = (word.decode() for word in re.findall(rb"[A-Za-z_]\w*", source))
+        return Uses(frozenset(words), frozenset())
     read: set[str] = set()
     imported: set[str] = set()
     work: list[tuple[ast.AST, frozenset[str]]] = [(module.tree, frozenset())]
