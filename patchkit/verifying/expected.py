@@ -182,7 +182,9 @@ def _replace(
     added = [ExpectedLine(text, spot) for text in new]
     following = added[0] if added else after
     gaps = [gap for line in gone for gap in (*line.gaps, *line.edges)]
-    after.edges[:0] = gaps
+    # a line taken out before one that is gone now was above or below what came in its place
+    for line in (following, after) if added else (after,):
+        line.edges += gaps
     if gone:
         gap = Gap(spot, tuple(gone))
         following.gaps.append(gap)

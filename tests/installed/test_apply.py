@@ -7,6 +7,7 @@ import py_compile
 import subprocess
 import sys
 import textwrap
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import pytest
 
 from patchkit.errors import PatchkitError
 from patchkit.installed.kept import read_applied
+from patchkit.installed.recognise import recognise
 from patchkit.installed.site import find_site
 from patchkit.installed.source import read_export
 from patchkit.installed.transaction import Transaction
+from patchkit.installed.tree import installed_tree
 
 Kit = Any
 Place = Any
@@ -297,6 +300,23 @@ def test_what_was_kept_is_checked(place: Place, name: str) -> None:
         assert caught.value.place == str(path)
 
 
+def test_a_kept_file_of_other_bytes_is_not_put_back(place: Place) -> None:
+    place.apply()
+    path = place.info / "patchkit/kept.zip"
+    with zipfile.ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    contents["before/vllm/units.py"] = b"KILO = 1001\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    state = place.everything()
+    with pytest.raises(PatchkitError) as caught:
+        place.revert()
+    assert caught.value.place == str(path)
+    assert str(caught.value.expected).endswith(", as applied.json says")
+    assert place.everything() == state
+
+
 def test_nothing_to_revert_is_an_error(place: Place) -> None:
     with pytest.raises(PatchkitError) as caught:
         place.revert()
@@ -382,6 +402,22 @@ def test_the_release_with_the_same_content_wins_over_the_nearer_version(
     place.series("0.98.0", one=kit.patch("one", other, {**other, "vllm/size.py": b"x = 1\n"}))
     _reinstall(place, "0.98.1.dev7+gabc")
     assert place.plan().release == "0.99.0"
+
+
+def test_the_release_with_most_in_common_is_nearest_and_of_equals_the_one_below(
+    place: Place, kit: Kit
+) -> None:
+    changed = {"vllm/size.py": kit.SIZE.replace(b"16", b"64")}
+    older = {**kit.FILES, **changed, "vllm/units.py": b"KILO = 999\n"}
+    newer = {**older, "vllm/size.py": b"x = 1\n", "vllm/units.py": b"y = 1\n"}
+    newer["vllm/old.py"] = b"z = 1\n"
+    place.series("0.98.0", one=kit.patch("one", older, newer))
+    for number in ("0.100.0", "0.99.1"):
+        place.series(number, one=kit.patch("one", kit.FILES, {**kit.FILES, **changed}))
+    _reinstall(place, "0.99.2.dev7", size=b"neither = 1\n", units=b"KILO = 999\n")
+    assert recognise(place.source(), installed_tree(place.site()), "vllm").release == "0.98.0"
+    _reinstall(place, "0.99.2.dev7", size=b"neither = 1\n", units=b"neither = 1\n", old=b"a\n")
+    assert recognise(place.source(), installed_tree(place.site()), "vllm").release == "0.99.1"
 
 
 def test_on_a_nightly_hunks_are_placed_and_proven(place: Place, kit: Kit) -> None:

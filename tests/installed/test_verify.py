@@ -285,6 +285,53 @@ def test_hunks_on_lines_of_an_earlier_patch_are_told_apart() -> None:
     assert holes(verify(base, made, now, first)) == {"1:1": "changed"}
 
 
+def by_hand(
+    hunks: bytes, base: bytes, now: bytes, *later: tuple[bytes, bytes]
+) -> tuple[dict[str, str], Verified]:
+    """Return what `now` holds of a patch that is no shortest diff, and of more on top of it."""
+    head = b"--- a/vllm/a.txt\n+++ b/vllm/a.txt\n"
+    texts = {("s", "1.patch"): head + hunks}
+    for number, (old, new) in enumerate(later, 2):
+        files = diff_files({"vllm/a.txt": old}, {"vllm/a.txt": new})
+        texts["s", f"{number}.patch"] = format_files(files)
+    expected = expected_files(texts, SourceTree({"vllm/a.txt": base}, partial=True))
+    found = verify_tree(expected, SourceTree({"vllm/a.txt": now}))
+    return holes(found), found
+
+
+def test_a_line_added_above_an_equal_one_is_the_one_that_is_missing() -> None:
+    base = b"a\nx\nb\n"
+    found, whole = by_hand(b"@@ -1,3 +1,4 @@\n a\n+x\n x\n b\n", base, base)
+    assert found == {"1:1": "missing"}
+    assert whole.files == ()
+    found, whole = by_hand(b"@@ -1,3 +1,4 @@\n a\n x\n+x\n b\n", base, base)
+    assert found == {"1:1": "missing"}
+
+
+def test_a_hunk_that_only_removes_lines_is_missing_when_they_are_back() -> None:
+    base = b"a\nb\nc\nd\n"
+    hunk = b"@@ -1,4 +1,3 @@\n a\n-b\n c\n d\n"
+    assert by_hand(hunk, base, base)[0] == {"1:1": "missing"}
+    found, whole = by_hand(hunk, base, b"a\nother\nc\nd\n")
+    assert found == {}
+    assert [file.text for file in whole.files] == ["was changed apart from the series, at line 2"]
+
+
+def test_a_removed_line_counts_at_the_end_of_what_replaced_it() -> None:
+    base = b"a\nb\nc\nd\n"
+    hunk = b"@@ -1,4 +1,3 @@\n a\n-b\n-c\n+b\n d\n"
+    assert by_hand(hunk, base, base)[0] == {"1:1": "missing"}
+
+
+def test_a_removed_line_counts_where_a_later_patch_replaced_its_neighbour() -> None:
+    base, first = b"a\nb\nc\nd\n", b"a\nc\nd\n"
+    hunk = b"@@ -1,4 +1,3 @@\n a\n-b\n c\n d\n"
+    made = b"a\nC\nd\n"
+    for now in (b"a\nb\nC\nd\n", b"a\nC\nb\nd\n"):
+        assert by_hand(hunk, base, now, (first, made))[0] == {"1:1": "missing"}
+    assert by_hand(hunk, base, first, (first, made))[0] == {"2:1": "missing"}
+
+
 WORDS = st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"d\n", b"e\n", b"f\n"])
 
 
