@@ -37,6 +37,12 @@ def find_holes(file: ExpectedFile, current: bytes) -> FileHoles:
     lines, now = file.lines, split_lines(current)
     texts = [line.text for line in lines[:-1]]
     changes = diff_lines(texts, now)
+    every = {s for line in lines for s in (line.spot, *(gap.spot for gap in line.gaps)) if s}
+    # one hunk undone is known for certain, however the lines around it repeat; where several give
+    # the same bytes, any of them may be the one
+    alone = {spot for spot in every if undone(file, {spot}) == current}
+    if alone:
+        return FileHoles(alone, pairs=_pairs(changes, len(texts), len(now)))
     found = FileHoles(pairs=_pairs(changes, len(texts), len(now)))
     hit: set[Spot] = set()
     for number, change in enumerate(changes):
