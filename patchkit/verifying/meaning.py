@@ -21,6 +21,9 @@ from patchkit.tree import SourceTree
 from patchkit.verifying.expected import Expected, ExpectedFile, Spot, owned
 from patchkit.verifying.hunks import FileHoles
 
+# A line that may define or import a name; the continuation of an import has the name alone.
+_BINDS = re.compile(rb"\b(?:def|class|import)\b|^\s*\w+(?: as \w+)?,?\s*$")
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -32,12 +35,21 @@ class Fault:
 
 
 def find_faults(
-    expected: Expected, current: SourceTree, holes: Mapping[str, FileHoles]
+    expected: Expected,
+    current: SourceTree,
+    holes: Mapping[str, FileHoles],
+    present: frozenset[Spot],
 ) -> Iterator[Fault]:
-    """Yield what is wrong with hunks; `holes` are those of the files that differ, by path."""
+    """Yield what is wrong with the hunks that are present, and perhaps with others.
+
+    `holes` are those of the files that differ, by path. A file without such hunks is not parsed.
+    """
     for path, file in expected.files.items():
         content = current.files.get(path)
         if file.lines is None or content is None or not path.endswith(".py"):
+            continue
+        lines = [line.text for line in file.lines if line.spot in present]
+        if not lines or not (path in holes or any(_BINDS.search(line) for line in lines)):
             continue
         made = file.content or b""
         if try_module(content) is None or try_module(made) is None:
@@ -46,7 +58,7 @@ def find_faults(
             yield from _unbound(file, made, content, holes[path])
             yield from _shadowed(file, made, content, holes[path])
         yield from _imports(file, path, made, current)
-    yield from _unused(expected, current)
+    yield from _unused(expected, current, present)
 
 
 def _unbound(file: ExpectedFile, made: bytes, content: bytes, holes: FileHoles) -> Iterator[Fault]:
@@ -116,12 +128,20 @@ def _imports(file: ExpectedFile, path: str, made: bytes, current: SourceTree) ->
             yield Fault(spot, "unbound", f"imports {use}, which is not there")
 
 
-def _unused(expected: Expected, current: SourceTree) -> Iterator[Fault]:
+def _unused(expected: Expected, current: SourceTree, present: frozenset[Spot]) -> Iterator[Fault]:
     """Definitions and imports of hunks that the series uses and that nothing uses any more."""
+    binding = {
+        path
+        for path, file in expected.files.items()
+        for line in file.lines or ()
+        if _python(path) and line.spot in present and _BINDS.search(line.text)
+    }
+    if not binding:
+        return
     made = {path: uses_of(f.content or b"") for path, f in expected.files.items() if _python(path)}
     now = {path: uses_of(current.files.get(path) or b"") for path in made}
     for path, file in expected.files.items():
-        if file.lines is None or not _python(path):
+        if path not in binding:
             continue
         for name, spot in _bound(file, imported=True):
             if name in made[path].read and name not in now[path].read:

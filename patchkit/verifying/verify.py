@@ -96,8 +96,9 @@ def verify_tree(
         elif hashlib.sha256(content).hexdigest() != sha256:
             look.wrong[spot] = "changed", "the file is another"
     if look.wrong or look.edited or others:
+        present = frozenset(spot for spot in expected.spots if spot not in look.wrong)
         with at_ease():
-            for fault in find_faults(expected, current, look.holes):
+            for fault in find_faults(expected, current, look.holes, present):
                 if fault.spot not in look.wrong:
                     look.wrong[fault.spot] = fault.kind, fault.text
     hunks = tuple(_states(expected, look))
