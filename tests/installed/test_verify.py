@@ -240,6 +240,14 @@ def test_an_import_that_lost_its_use_is_a_hole() -> None:
     assert holes(verify(base, made, now)) == {"1:2": "unused", "1:3": "missing"}
 
 
+def test_an_import_that_the_patch_itself_asks_for_in_vain_is_no_hole() -> None:
+    made = {**BASE, "vllm/b.py": b"from vllm.a import nothing\n\n\ndef run(x):\n    return x\n"}
+    found = verify(BASE, made, {**made, "vllm/c.py": b"c = 2\n"})
+    assert holes(found) == {}
+    other = {**made, "vllm/c.py": b"c = 3\n"}
+    assert holes(verify(BASE, other, made)) == {"1:2": "missing"}
+
+
 def test_a_function_that_another_file_still_calls_is_used() -> None:
     base = {**PARTNERS, "vllm/c.py": b"from vllm.a import helper\n\nhelper(1)\n"}
     base["vllm/a.py"] = BASE["vllm/a.py"]
