@@ -20,6 +20,11 @@ COMMANDS = {
     "check": "Prove that what is stored is sound.",
     "build-wheel": "Write a patched wheel of a release.",
     "unpatch": "Write the file that a patched wheel was made from.",
+    "apply": "Put the stored series into an installed tree.",
+    "revert": "Take an applied series out of an installed tree.",
+    "verify": "Say whether a tree or wheel holds its series, hunk by hunk.",
+    "export-series": "Write stored series to a folder that needs nothing else.",
+    "status": "Say what is stored, one line a release.",
     "show": "Show a stored series, and why each hunk is where it is.",
 }
 

@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from patchkit.config import Config
+    from patchkit.installed.source import Source
     from patchkit.tree import SourceTree
     from patchkit.upstream.pins import Pins
     from patchkit.upstream.progress import Progress
@@ -21,6 +22,36 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def json_option(command: Command) -> Command:
     """Return the command with `--json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
+
+
+def python_option(command: Command) -> Command:
+    """Return the command with `--python`."""
+    text = "The interpreter whose `installed` is meant; our own unless given."
+    return click.option("--python", metavar="PATH", help=text)(command)
+
+
+def selection_options(command: Command) -> Command:
+    """Return the command with `--only`, `--without` and `--selection`."""
+    only = click.option("--only", metavar="A,B", help="These patches, and what they depend on.")
+    without = click.option("--without", metavar="A,B", help="All patches but these.")
+    text = "Patches that pyproject.toml lists together."
+    return only(without(click.option("--selection", metavar="NAME", help=text)(command)))
+
+
+def selection_words(only: str | None, without: str | None, name: str | None) -> dict[str, Any]:
+    """Return the options of a selection as `select_patches` takes them."""
+    parts = {
+        key: tuple(word for word in (text or "").replace(",", " ").split() if word)
+        for key, text in (("only", only), ("without", without))
+    }
+    return {**parts, "name": name}
+
+
+def series_source(config: Config, folder: Path | None) -> Source:
+    """Return the exported series in a folder, the repository's own where none is given."""
+    from patchkit.installed.source import read_export, repository_source
+
+    return repository_source(config) if folder is None else read_export(folder)
 
 
 def here() -> Config:

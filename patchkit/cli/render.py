@@ -127,6 +127,83 @@ def show_build_wheel(document: dict[str, Any], outcomes: Sequence[HunkOutcome]) 
     show_outcomes(outcomes)
     for note in document["notes"]:
         say(f"note: {note}")
+    _show_choice(document)
+    if document["wheel"] is None:
+        say("no wheel was written: not every hunk landed on ground that held")
+        return
+    say(f"wrote {document['wheel']['path']}, {document['wheel']['size_bytes']} bytes")
+
+
+def show_apply(document: dict[str, Any], outcomes: Sequence[HunkOutcome]) -> None:
+    """Print what became of every hunk, and what was done to the tree."""
+    _show_finished(document)
+    if outcomes:
+        show_outcomes(outcomes)
+    for note in document["notes"]:
+        say(f"note: {note}")
+    _show_choice(document)
+    place = document["place"]
+    if not document["ok"]:
+        say(f"{place}: nothing was changed: not every hunk landed on ground that held")
+    elif document["changed"]:
+        files = report.counted(len(document["files"]), "file")
+        say(f"{place}: applied the series of v{document['release']}, {files}")
+    else:
+        say(f"{place}: the series of v{document['release']} is in it already; nothing was changed")
+
+
+def show_revert(document: dict[str, Any]) -> None:
+    """Print what was put back."""
+    _show_finished(document)
+    for path in document["files"]:
+        say(f"put back {path}")
+    say(f"{document['place']}: as it was before the series")
+
+
+def show_verify(document: dict[str, Any]) -> None:
+    """Print every hole and every file that was changed, then the counts."""
+    if document["note"]:
+        say(f"note: {document['note']}")
+    for hunk in document["hunks"]:
+        if hunk["state"] != "present":
+            name = f" {hunk['definition']}" if hunk["definition"] else ""
+            at = f":{hunk['line']}" if hunk["line"] else ""
+            text = f": {hunk['text']}" if hunk["text"] else ""
+            head = f"{hunk['series']}/{hunk['patch']}:{hunk['hunk']}: {hunk['state']}"
+            say(f"{head}: {hunk['path']}{at}{name}{text}")
+    for file in document["files"]:
+        say(f"{file['path']}: {file['text']}")
+    present = sum(hunk["state"] == "present" for hunk in document["hunks"])
+    count = f"{present} of {report.counted(len(document['hunks']), 'hunk')} present"
+    say(f"{document['place']}: {document['state']}: v{document['release']}, {count}")
+
+
+def show_status(document: dict[str, Any]) -> None:
+    """Print each stored release in a line, with what is wrong below it."""
+    for status in document["releases"]:
+        parts = [report.counted(status["patches"], "patch", "patches")]
+        parts.append(report.counted(status["hunks"], "hunk"))
+        if status["overlay"]:
+            parts.append(report.counted(status["overlay"], "new file"))
+        if status["same_as"]:
+            parts.append(f"the same as v{status['same_as']}")
+        for left in status["left_out"]:
+            why = f" ({left['why']})" if left["why"] else ""
+            parts.append(f"without {left['patch']}{why}")
+        found = len(status["problems"])
+        verdict = report.counted(found, "problem") if found else "sound"
+        say(f"{status['folder']}/v{status['release']}: {', '.join(parts)}: {verdict}")
+        for problem in status["problems"]:
+            say(f"  {problem}")
+
+
+def _show_finished(document: dict[str, Any]) -> None:
+    if document["finished"]:
+        say(f"note: finished the {document['finished']} that was broken off")
+
+
+def _show_choice(document: dict[str, Any]) -> None:
+    """Print what was left out, what came along, and what was not chosen."""
     for left in document["left_out"]:
         what = "built from source" if left["section"] == "built" else "not shipped"
         say(f"left out: {left['patch']}: {left['path']} is {what}")
@@ -135,10 +212,6 @@ def show_build_wheel(document: dict[str, Any], outcomes: Sequence[HunkOutcome]) 
         say(f"{patch}: comes along, {by} needs it")
     for patch in chosen["left_out"]:
         say(f"{patch}: not chosen")
-    if document["wheel"] is None:
-        say("no wheel was written: not every hunk landed on ground that held")
-        return
-    say(f"wrote {document['wheel']['path']}, {document['wheel']['size_bytes']} bytes")
 
 
 def show_series(document: dict[str, Any], *, whole: bool) -> None:

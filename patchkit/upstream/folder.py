@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from patchkit.errors import PatchkitError
-from patchkit.tree import REGULAR, SourceTree
+from patchkit.tree import PYTHON, REGULAR, SourceTree
 from patchkit.upstream.members import (
     PACKAGE,
     VERSION_FILE,
@@ -50,11 +50,12 @@ class FolderFiles(Mapping[str, bytes]):
     def __len__(self) -> int:
         return len(self._places)
 
-    def search(self, word: bytes) -> list[str]:
-        """Return the paths of the files that hold a word."""
+    def search(self, word: bytes, *, python: bool = False) -> list[str]:
+        """Return the paths of the files, or of the Python files alone, that hold a word."""
         if not self._kept:
             self._kept = {path: self[path] for path in self._places}
-        return [path for path, content in self._kept.items() if word in content]
+        found = [path for path, content in self._kept.items() if word in content]
+        return [path for path in found if path.endswith(PYTHON)] if python else found
 
 
 def open_folder(folder: Path) -> SourceTree:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -38,13 +38,15 @@ class Patched:
     """The files that the patches change, and what became of every hunk.
 
     `unshipped` are (patch, section): what a wheel does not hold, and is left out; `outcomes` go by
-    series folder.
+    series folder. `texts` are the patches by (folder, name) as they apply to this very tree, one on
+    top of the other: the stored text, or what placing made of it.
     """
 
     files: dict[str, ChangedFile]
     outcomes: tuple[tuple[str, HunkOutcome], ...]
     unshipped: tuple[tuple[str, Unshipped], ...] = ()
     notes: tuple[str, ...] = ()
+    texts: Mapping[tuple[str, str], bytes] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -61,28 +63,34 @@ class _Run:
     outcomes: list[tuple[str, HunkOutcome]] = field(default_factory=list)
     unshipped: list[tuple[str, Unshipped]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    texts: dict[tuple[str, str], bytes] = field(default_factory=dict)
 
 
 def patch_tree(
-    root: Path, stored: Sequence[Stored], selection: Selection, tree: SourceTree
+    root: Path,
+    stored: Sequence[Stored],
+    selection: Selection,
+    tree: SourceTree,
+    base: SourceTree | None = None,
 ) -> Patched:
     """Return what the chosen patches make of a release's tree.
 
     A whole series was made on this release, so it must apply as it is, without an offset. Where
     patches are left out, the others are placed and proven as in a rebase: what they needed of the
-    ones left out is then an outcome that did not land. Raises PatchkitError where a stored patch
-    does not fit its own release, for a section that is built from source and not optional, for an
-    overlay file that upstream has, and where nothing changes.
+    ones left out is then an outcome that did not land. So they are, all of them, where `base` is
+    given: the release that the series was made on, where the tree is another. Raises PatchkitError
+    where a stored patch does not fit its own release, for a section that is built from source and
+    not optional, for an overlay file that upstream has, and where nothing changes.
     """
     run = _Run(tree)
-    if selection.left_out:
-        _place_some(run, root, stored, selection)
+    if selection.left_out or base is not None:
+        _place_some(run, root, stored, selection, base or tree)
     else:
         for series in stored:
             _apply_all(run, root, series)
     files = {path: _changed(path, tree, run.tree) for path in sorted(run.paths)}
     files = {path: file for path, file in files.items() if _differs(path, file, tree)}
-    found = Patched(files, tuple(run.outcomes), tuple(run.unshipped), tuple(run.notes))
+    found = Patched(files, tuple(run.outcomes), tuple(run.unshipped), tuple(run.notes), run.texts)
     if found.ok and not files:
         raise PatchkitError(
             "the chosen patches change no file of the wheel",
@@ -106,6 +114,7 @@ def _apply_all(run: _Run, root: Path, stored: Stored) -> None:
         patch, notes = resolve_roots(parsed, run.tree)
         run.notes += [f"{place}:{note.lineno}: {note.text}" for note in (*parsed.notes, *notes)]
         run.tree, plan = apply_shipped(patch, run.tree)
+        run.texts[stored.folder, name] = data
         _take_unshipped(run, stored, name, plan)
         for file in plan.files:
             paths = (file.section.old_path, file.section.new_path)
@@ -152,14 +161,15 @@ def _shifted(outcome: HunkOutcome, path: str, changes: Sequence[Change]) -> Hunk
     return replace(outcome, target_lines=shift_lines(outcome.target_lines, changes))
 
 
-def _place_some(run: _Run, root: Path, stored: Sequence[Stored], selection: Selection) -> None:
+def _place_some(
+    run: _Run, root: Path, stored: Sequence[Stored], selection: Selection, base: SourceTree
+) -> None:
     """Place the chosen patches on a tree without the others, each proven."""
     # a whole series does not need the engine, whose import takes longer than writing the wheel
     from patchkit.placing.rebase import PatchInput, rebase_series
     from patchkit.series.anchoring import stored_adaptations
     from patchkit.series.series import anchors_name
 
-    base = run.tree
     for series in stored:
         chosen = {name for folder, name in selection.chosen if folder == series.folder}
         whole, base = base, apply_series(root, series, base)
@@ -184,6 +194,7 @@ def _place_some(run: _Run, root: Path, stored: Sequence[Stored], selection: Sele
         for patch in result.patches:
             if patch.name in chosen:
                 _take_unshipped(run, series, patch.name, patch.plan)
+                run.texts[series.folder, patch.name] = patch.data
             run.paths.update(dict.fromkeys((*patch.before, *patch.after)))
 
 

@@ -62,12 +62,9 @@ def provenance(
             "size_bytes": upstream.size_bytes,
         },
         "selection": selection_json(selection),
-        "series": [_series(entry, selection, patched) for entry in stored],
+        "series": [series_json(entry, selection, patched) for entry in stored],
         "files": [_file(path, file) for path, file in patched.files.items()],
-        "left_out": [
-            {"patch": patch, "path": u.path, "section": u.section.value}
-            for patch, u in patched.unshipped
-        ],
+        "left_out": left_out_json(patched),
         "rebuild": {"dist_info": way.dist_info, "steps": [list(step) for step in way.steps]},
     }
 
@@ -81,6 +78,14 @@ def selection_json(selection: Selection) -> dict[str, Any]:
         "left_out": ["/".join(key) for key in selection.left_out],
         "brought": {"/".join(key): "/".join(by) for key, by in brought.items()},
     }
+
+
+def left_out_json(patched: Patched) -> list[dict[str, Any]]:
+    """Return the sections for files that are never installed."""
+    return [
+        {"patch": patch, "path": unshipped.path, "section": unshipped.section.value}
+        for patch, unshipped in patched.unshipped
+    ]
 
 
 def format_document(document: Mapping[str, Any]) -> bytes:
@@ -118,7 +123,8 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _series(stored: Stored, selection: Selection, patched: Patched) -> dict[str, Any]:
+def series_json(stored: Stored, selection: Selection, patched: Patched) -> dict[str, Any]:
+    """Return one series folder: its chosen patches with every outcome, and its overlay."""
     chosen = [name for folder, name in selection.chosen if folder == stored.folder]
     overlay = stored.series.overlay if is_taken(stored, selection) else None
     return {

@@ -353,3 +353,12 @@ def test_sdist_is_cached_under_its_digest(tmp_path, cache, kit):
     opened(path, cache)
     (found,) = cache.root.rglob("*.tree")
     assert found.stem == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_folder_is_searched_for_a_word_in_python_alone(tmp_path):
+    (tmp_path / "vllm").mkdir()
+    for name in ("__init__.py", "a.py", "b.txt"):
+        (tmp_path / "vllm" / name).write_bytes(b"word" if name != "__init__.py" else b"")
+    tree = open_tree(str(tmp_path))
+    assert tree.python_holding(b"word") == ["vllm/a.py"]
+    assert tree.files.search(b"word") == ["vllm/a.py", "vllm/b.txt"]

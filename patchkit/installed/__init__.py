@@ -1,0 +1,1 @@
+"""An installed tree: found without importing it, patched in place, and taken back."""

@@ -1,0 +1,1 @@
+"""Whether a tree holds a series: hunk by hunk, by content and by definition."""
