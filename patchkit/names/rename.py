@@ -282,8 +282,9 @@ def _share(old: Counter[str], new: Counter[str]) -> float:
 
 
 _IDLE = re.compile(
-    r"(Ann|Aug)?Assign\(\[?§\]?,(.*,)?(Constant\(.*\)|(List|Tuple|Set|Dict)\((\[\],?)*\)|"
-    r"Call\((list|dict|set|tuple),\[\],\[\]\))\)"
+    r"(?:Assign\(\[§\],|AnnAssign\(§,.*,|AugAssign\(§,\w+\(\),)"
+    r"(?:Constant\((?:[^()']|'[^']*')*\)|(?:List|Tuple|Set)\(\[\]\)|Dict\(\[\],\[\]\)"
+    r"|Call\((?:list|dict|set|tuple),\[\],\[\]\))\) binds"
 )
 
 
