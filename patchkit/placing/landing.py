@@ -348,7 +348,9 @@ def _mixed_up(
     lines = authored_lines(file, number)
     authored = Version(file.authored or b"", before)
     base = Version(file.base or b"", before)
-    for name in bound_twice(base, authored, Version(target, after), lines):
+    # A statement that is replaced binds what the old one's reader knew under another name.
+    added = lines if verdict.adds_statements else []
+    for name in bound_twice(base, authored, Version(target, after), added):
         return f"upstream binds `{name}` in {after} as well"
     renames = {r.old: r.new for r in verdict.renames if r.kind == "variable"}
     for name in no_longer_local(authored, Version(result, after), lines, renames):
