@@ -33,16 +33,40 @@ class Version:
         return tree if isinstance(tree, _FUNCTIONS) else None
 
 
-def bound_twice(base: Version, authored: Version, target: Version, lines: _Lines) -> list[str]:
-    """Return the variables that the authored lines bind anew and the target's function binds too.
+def mixed_up(
+    base: Version, authored: Version, target: Version, lines: _Lines,
+    result: Version, landed: tuple[int, int],
+) -> list[str]:  # fmt: skip
+    """Return the variables of the authored lines that a variable of upstream's is mixed up with.
 
-    `lines` are (first, last), 1-based and inclusive, in the authored file.
+    Those are bound anew by the patch and by upstream, and one's binding stands between the other's
+    and a read of it. `lines` are (first, last), 1-based and inclusive, in the authored file,
+    `landed` are those of the result that the patch's lines take up.
     """
-    old, own, there = (v.function for v in (base, authored, target))
-    if old is None or own is None or there is None:
+    old, own, there, after = (v.function for v in (base, authored, target, result))
+    if old is None or own is None or there is None or after is None:
         return []
     new = _names_on(own, lines, ast.Store) & (bound_names(own) - bound_names(old))
-    return sorted(new & bound_names(there))
+    return sorted(n for n in new & bound_names(there) if _crosses(after, n, landed))
+
+
+def _crosses(function: ast.AST, name: str, landed: tuple[int, int]) -> bool:
+    ours: list[tuple[int, bool]] = []
+    theirs: list[tuple[int, bool]] = []
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and node.id == name:
+            side = ours if landed[0] <= node.lineno <= landed[1] else theirs
+            side.append((node.lineno, isinstance(node.ctx, ast.Load)))
+    return _between(ours, theirs) or _between(theirs, ours)
+
+
+def _between(one: list[tuple[int, bool]], other: list[tuple[int, bool]]) -> bool:
+    """Whether a binding of one stands between a binding of the other and a read of that."""
+    binds = [line for line, read in other if not read]
+    reads = [line for line, read in other if read]
+    return any(
+        min(binds, default=line) < line < max(reads, default=line) for line, read in one if not read
+    )
 
 
 def no_longer_local(

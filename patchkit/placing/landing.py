@@ -15,7 +15,7 @@ from patchkit.diff.model import Hunk
 from patchkit.errors import PatchkitError
 from patchkit.names.doubled import doubled_beyond
 from patchkit.names.imports import added_imports, check_import
-from patchkit.names.locals import Version, bound_twice, no_longer_local
+from patchkit.names.locals import Version, mixed_up, no_longer_local
 from patchkit.names.unresolved import unresolved_beyond
 from patchkit.outcome import Evidence, Method, Rejected, Status
 from patchkit.placing.adaptation import (
@@ -315,7 +315,8 @@ def _check_file(
         for number in _owners([(line, line)], path, placed, landing):
             found[number] = _refused(landing.verdicts[number], f"does not compile: {why}")
     for number in placed:
-        mixed = _mixed_up(file, number, landing.verdicts[number], before, result)
+        span = landing.spans.get(number)
+        mixed = _mixed_up(file, number, landing.verdicts[number], span, before, result)
         if mixed is not None and landing.verdicts[number].path == path:
             found[number] = _refused(landing.verdicts[number], mixed)
     for name in names:
@@ -339,7 +340,12 @@ def _check_file(
 
 
 def _mixed_up(
-    file: PlannedFile, number: int, verdict: Verdict, target: bytes, result: bytes
+    file: PlannedFile,
+    number: int,
+    verdict: Verdict,
+    span: Span | None,
+    target: bytes,
+    result: bytes,
 ) -> str | None:
     """Why the variables of a hunk would be others in the result than in the patch, if so."""
     before, after = verdict.definition_before, verdict.definition_after
@@ -348,9 +354,9 @@ def _mixed_up(
     lines = authored_lines(file, number)
     authored = Version(file.authored or b"", before)
     base = Version(file.base or b"", before)
-    # A statement that is replaced binds what the old one's reader knew under another name.
-    added = lines if verdict.adds_statements else []
-    for name in bound_twice(base, authored, Version(target, after), added):
+    landed = (span[1], span[2]) if span is not None else (0, 0)
+    versions = base, authored, Version(target, after)
+    for name in mixed_up(*versions, lines, Version(result, after), landed):
         return f"upstream binds `{name}` in {after} as well"
     renames = {r.old: r.new for r in verdict.renames if r.kind == "variable"}
     for name in no_longer_local(authored, Version(result, after), lines, renames):
