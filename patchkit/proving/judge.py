@@ -60,8 +60,7 @@ def judge_run(
         return TreeRun(Colour.BROKEN, _line(problem), torch)
     red = [line for line in _phases(report) if line["outcome"] == "failed"]
     if red:
-        said = red[0]["text"].split("\n")[0]  # below it pytest explains the operands
-        return TreeRun(Colour.RED, _line(f"{_short(red[0])}: {said}"), torch)
+        return TreeRun(Colour.RED, _line(f"{_short(red[0])}: {_first(red[0]['text'])}"), torch)
     return TreeRun(Colour.GREEN, "", torch)
 
 
@@ -91,7 +90,7 @@ def _broken(
         how = "was skipped" if "skipped" in line["outcome"] else what[line["when"]]
         if line["outcome"] == "xpassed":
             how = "was expected to fail"
-        return f"{_short(line)} {how}: {line['text']}"
+        return f"{_short(line)} {how}: {_first(line['text'])}"
     for name in names:
         if not any(node == name or node.startswith((f"{name}::", f"{name}[")) for node in ran):
             return f"{name} names no test"
@@ -114,9 +113,17 @@ def _short(line: Mapping[str, Any]) -> str:
 
 
 def _cause(text: str) -> str:
-    """Return the exception at the end of a traceback: its last line marked as an error."""
-    marked = [line[1:] for line in text.split("\n") if line.startswith("E ")]
-    return (marked or [text])[-1]
+    """Return the exception at the end of a traceback, where lines of errors are marked."""
+    lines = text.rstrip().split("\n")
+    last = max((n for n, line in enumerate(lines) if line.startswith("E ")), default=0)
+    while last and lines[last - 1].startswith("E "):
+        last -= 1
+    return lines[last].removeprefix("E ")
+
+
+def _first(text: str) -> str:
+    """Return what an exception says; on the lines below it pytest explains the operands."""
+    return text.split("\n")[0]
 
 
 def _line(text: str) -> str:
