@@ -338,3 +338,31 @@ def test_usage(capsys: Out) -> None:
     assert (
         "error: no/such: there is no such file, expected an interpreter" in capsys.readouterr().err
     )
+
+
+def test_a_frozen_check_finds_stale_verdicts_and_those_against_a_stored_patch(
+    store: Path, capsys: Out, check: Check
+) -> None:
+    assert run(["check"]) == 0
+    capsys.readouterr()
+    verdict_on("v0.28.0", capsys, check)
+    assert run(["check", "--frozen"]) == 0
+    write(store, "tests/pages.py", TEST.replace("64", "0"))
+    assert run(["check"]) == 0
+    capsys.readouterr()
+    assert run(["check", "--frozen", "--json"]) == 3
+    (series,) = report(capsys, check)["series"]
+    assert series["findings"] == [
+        {
+            "kind": "verdict",
+            "place": "patches/verdicts.toml",
+            "text": "the one on pages.patch on v0.28.0 is stale; `patchkit test v0.28.0` makes it "
+            "anew",
+        }
+    ]
+    verdict_on("v0.28.0", capsys, check)
+    assert run(["check", "--frozen"]) == 3
+    assert capsys.readouterr().out.startswith(
+        "patches/verdicts.toml: verdict: pages.patch on v0.28.0 is superseded and in the series: "
+        "green without it\n"
+    )

@@ -111,7 +111,7 @@ def test_what_was_broken_off_is_made_anew(pip: Pip, tmp_path: Path) -> None:
     assert (python.parent.parent / "complete").is_file()
 
 
-def test_a_failure_is_told_with_the_last_error(tmp_path: Path) -> None:
+def test_a_failure_is_told_with_the_last_error() -> None:
     script = "import sys; sys.exit('WARNING: x\\nERROR: first\\nERROR: no such thing\\n\\nnote: y')"
     with pytest.raises(PatchkitError) as caught:
         environment._run([sys.executable, "-c", script], "it failed")
