@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -69,8 +70,10 @@ def test_what_there_was_none_of_is_left_out() -> None:
 
 def test_verdicts_are_in_the_order_of_releases_not_of_their_names() -> None:
     releases = ["0.100.0", "0.9.0", "0.30.0"]
-    found = parse_verdicts(format_verdicts([replace(ONE, release=r) for r in releases]), "v")
-    assert [verdict.release for verdict in found] == ["0.9.0", "0.30.0", "0.100.0"]
+    data = format_verdicts([replace(ONE, release=r) for r in releases])
+    written = re.findall('release = "(.*)"', data.decode())
+    assert written == ["0.9.0", "0.30.0", "0.100.0"]
+    assert [verdict.release for verdict in parse_verdicts(data, "v")] == written
 
 
 def test_a_new_verdict_takes_the_place_of_the_old_one_alone() -> None:
@@ -142,11 +145,12 @@ def test_what_a_patch_changes_is_in_its_digest() -> None:
     others = [
         patch(b"one\n3\nthree\n"),
         patch(b"one\n2\n3\n"),
+        patch(b"one\ntwo\n2\nthree\n"),
         PLAIN.replace(b"a.py", b"b.py"),
         PLAIN.replace(b" three", b" 3"),
         format_files(diff_files({}, {"vllm/a.py": b"2\n"})),
     ]
-    assert len({digest(data) for data in (PLAIN, *others)}) == 6
+    assert len({digest(data) for data in (PLAIN, *others)}) == 7
     assert digest(others[0], PLAIN) != digest(PLAIN)
     assert digest(others[0], PLAIN) != digest(PLAIN, others[0])
 
