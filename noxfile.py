@@ -7,6 +7,7 @@ editable, so that a change in the code needs nothing.
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,16 +20,12 @@ nox.options.sessions = ["lint", "format", "types", "tests"]
 
 PYPROJECT = Path(__file__).with_name("pyproject.toml")
 
-# What vLLM's own modules need to be imported from a release's tree on a CPU, compiled parts aside:
-# found by importing those that tests/engine uses, of 0.28.0 and 0.29.0.
-ENGINE = (
-    "torch==2.13.0", "aiohttp", "apache-tvm-ffi", "cachetools", "cbor2", "cloudpickle", "einops",
-    "llguidance", "msgspec", "numpy", "openai", "openai-harmony", "pillow", "prometheus-client",
-    "psutil", "py-cpuinfo", "pybase64", "pydantic", "pyzmq", "regex", "requests", "transformers",
-    "uvloop",
-)  # fmt: skip
-# Their own requirements (triton among them) are not needed by what is imported here.
-ENGINE_ALONE = ("xgrammar",)
+# What vLLM's own modules need to be imported on a CPU; `patchkit test` uses the same.
+ENVIRONMENT = nox.project.load_toml(PYPROJECT.with_name("patchkit") / "vllm" / "environment.toml")
+
+
+# Those whose patches differ in what they say; `patchkit test` has a verdict on every release.
+ENGINE_RELEASES = ("v0.28.0", "v0.29.0")
 
 
 def install(
@@ -56,6 +53,14 @@ def install(
     stamp.write_text(digest)
 
 
+def install_engine(session: nox.Session) -> None:
+    """Install what vLLM's modules need, torch for the CPU as the index has it."""
+    torch = f"torch=={ENVIRONMENT['torch']}"
+    install(
+        session, "test", extra=(torch, *ENVIRONMENT["requirements"]), alone=ENVIRONMENT["alone"]
+    )
+
+
 @nox.session
 def rebase(session: nox.Session) -> None:
     """Move the stored series to a release: nox -s rebase -- v0.29.0"""
@@ -74,15 +79,25 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def engine(session: nox.Session) -> None:
-    """Run the tests that import vLLM's own modules, on the CPU, for each release with a series."""
-    install(session, "test", extra=ENGINE, alone=ENGINE_ALONE)
-    for folder in sorted(PYPROJECT.parent.glob("patches/v*")):
-        tree = Path(session.create_tmp()) / folder.name
-        session.run("python", "-m", "tests.engine.lay_out", folder.name, str(tree))
+    """Run the tests that import vLLM's own modules, on the CPU, for the releases named below."""
+    install_engine(session)
+    for release in ENGINE_RELEASES:
+        tree = Path(session.create_tmp()) / release
+        session.run("python", "-m", "tests.engine.lay_out", release, str(tree))
         env = {"PYTHONPATH": str(tree), "VLLM_TARGET_DEVICE": "cpu"}
         # A release that cannot be imported would skip every test: that is no pass.
         session.run("python", "-c", "import vllm.v1.core.kv_cache_utils", env=env)
         session.run("pytest", "-m", "engine", "tests/engine", *session.posargs, env=env)
+
+
+@nox.session
+def e2e(session: nox.Session) -> None:
+    """Run a real engine on the CPU from patched wheels: nox -s e2e -- [v0.29.0 …]"""
+    install_engine(session)
+    folder = session.create_tmp()
+    shutil.rmtree(folder)  # wheels of an earlier run
+    session.run("python", "-m", "tests.e2e", folder, *session.posargs)
+    shutil.rmtree(folder)
 
 
 @nox.session

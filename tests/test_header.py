@@ -215,3 +215,31 @@ def test_what_is_written_reads_back(fields: list[Field], text: str) -> None:
 
     assert parse_header(written, "p") == header
     assert format_header(parse_header(written, "p")) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("tests/a.py", None),
+        ("tests/a.py::TestX::test_y, b.py::test_z[1-a]\n c.py", None),
+        ("/tests/a.py", "'/tests/a.py'"),
+        ("../a.py", "'../a.py'"),
+        ("tests/./a.py", "'tests/./a.py'"),
+        ("tests//a.py", "'tests//a.py'"),
+        ("tests\\a.py", "'tests\\\\a.py'"),
+        ("C:a.py", "'C:a.py'"),
+        ("tests/a.txt", "'tests/a.txt'"),
+        ("a.py::", "'a.py::'"),
+        ("on two cards", "'on'"),
+        ("", "empty"),
+    ],
+)
+def test_tests_are_files_of_the_repository(value: str, problem: str | None) -> None:
+    header = parse_header(CANONICAL.replace(b"X-Ours:", f"Test: {value}\nX-Ours:".encode()), "p")
+    found = [text for text in validate_header(header, "p") if "Test" in text]
+    if problem is None:
+        assert found == []
+        assert all(name.partition("::")[0].endswith(".py") for name in header.tests)
+    else:
+        expected = "expected tests like 'tests/test_kv.py::test_pages'"
+        assert found == [f"p:13: Test is {problem}, {expected}"]

@@ -20,6 +20,7 @@ def test_the_readme_opens_with_two_lines_that_set_up_everything() -> None:
 def test_ci_runs_the_readmes_test_command_as_it_is_written() -> None:
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert COMMANDS[1].strip() in lines
+    assert ".venv/bin/nox -s e2e" in lines
     assert ".venv/bin/nox -s lint format types" in lines
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
 
@@ -32,6 +33,7 @@ def test_every_session_of_the_readme_and_of_ci_is_there() -> None:
         "rebase",
         "tests",
         "engine",
+        "e2e",
         "gpu",
         "bench",
         "bench-rebase",

@@ -15,12 +15,14 @@ from patchkit.errors import PatchkitError
 from patchkit.placing.plan import PatchPlan, plan_patch
 from patchkit.repository.applied import apply_series, with_overlay
 from patchkit.repository.store import Stored, read_stored, stored_releases
+from patchkit.repository.verdicts import is_fresh, read_verdicts
 from patchkit.series.anchor import contradictions, parse_anchors
 from patchkit.series.anchoring import renewed
 from patchkit.series.series import SAME_AS, anchors_name
+from patchkit.series.verdict import VERDICTS, Verdict
 from patchkit.tree import SourceTree
 
-Kind = Literal["apply", "export", "anchors", "header", "same-as", "series", "overlay"]
+Kind = Literal["apply", "export", "anchors", "header", "same-as", "series", "overlay", "verdict"]
 OpenTree = Callable[[str], SourceTree]
 
 
@@ -53,7 +55,8 @@ def check_stored(
 
     Frozen, whatever is not as patchkit would write it is a finding. Otherwise patches that apply
     at an offset or under another root count as sound, and their canonical text and anchors are
-    returned to be written.
+    returned to be written. Frozen too, where there is a verdict on a stored patch, it must hold
+    still and find the patch needed.
     """
     for folder in folders:
         for release in stored_releases(config.root, folder):
@@ -63,7 +66,28 @@ def check_stored(
             except PatchkitError as error:
                 yield Checked(folder, release, findings=(_finding("series", error),))
             else:
-                yield _Check(config.root, stored, frozen).run(tree)
+                checked = _Check(config.root, stored, frozen).run(tree)
+                found = _verdicts(config.root, stored) if frozen else ()
+                yield replace(checked, findings=(*checked.findings, *found))
+
+
+def _verdicts(root: Path, stored: Stored) -> Iterator[Finding]:
+    """Return what the tests of stored patches say against them, and verdicts that are stale."""
+    place = f"{stored.folder}/{VERDICTS}"
+    try:
+        verdicts = read_verdicts(root, stored.folder)
+        for verdict in verdicts:
+            if verdict.release != stored.release or verdict.patch not in stored.series.patches:
+                continue
+            what = f"{verdict.patch} on v{stored.release}"
+            if not is_fresh(root, stored, verdict):
+                again = f"`patchkit test v{stored.release}` makes it anew"
+                yield Finding("verdict", place, f"the one on {what} is stale; {again}")
+            elif verdict.verdict is not Verdict.NEEDED:
+                text = f"{what} is {verdict.verdict.value} and in the series: {verdict.reason}"
+                yield Finding("verdict", place, text)
+    except PatchkitError as error:
+        yield _finding("verdict", error)
 
 
 def _ground(config: Config, folder: str, release: str, tree: SourceTree) -> SourceTree:

@@ -18,6 +18,7 @@ COMMANDS = {
     "rebase": "Move the stored series to another vLLM release.",
     "port": "Move plain patch files from one vLLM tree to another.",
     "check": "Prove that what is stored is sound.",
+    "test": "Say by its tests whether each patch is needed on a release.",
     "build-wheel": "Write a patched wheel of a release.",
     "unpatch": "Write the file that a patched wheel was made from.",
     "apply": "Put the stored series into an installed tree.",

@@ -25,7 +25,8 @@ def command(frozen: bool, folder: str | None, as_json: bool) -> ExitCode:
 
     Each patch applies to its release in series order, headers say what they must, and `same-as`
     holds. With --frozen, as in CI, the stored text must also be what patchkit would write: no
-    offsets, canonical form, fresh anchors. Without it, canonical text and anchors are written.
+    offsets, canonical form, fresh anchors, and no verdict that is stale or finds a patch not
+    needed. Without it, canonical text and anchors are written.
 
     \b
     Examples:
@@ -61,7 +62,7 @@ def _write(config: Config, workspace: Workspace, checked: Sequence[Checked]) -> 
 
 
 def _is_unsound(entry: Checked) -> bool:
-    return any(finding.kind != "header" for finding in entry.findings)
+    return any(finding.kind not in ("header", "verdict") for finding in entry.findings)
 
 
 def _document(checked: Sequence[Checked]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from patchkit.repository.stop import (
     sources_of,
 )
 from patchkit.repository.workspace import Replacement, Workspace
+from patchkit.upstream.pins import normalise_version
 
 STEPS = ("go_on", "skip", "abort")
 
@@ -37,6 +38,10 @@ STEPS = ("go_on", "skip", "abort")
 @click.option("--update", is_flag=True, help="Replace what is stored for the release.")
 @click.option("--target", metavar="TREE", help="Move onto a folder, archive or git:REPO@REF.")
 @click.option("--output", metavar="DIR", type=click.Path(path_type=Path), help="Store it there.")
+@click.option(
+    "--test", is_flag=True, help="Make the verdicts on the patches for the release first."
+)
+@click.option("--python", metavar="PATH", help="With --test: run the tests with this interpreter.")
 @click.option("--continue", "go_on", is_flag=True, help="Go on with the files that you edited.")
 @click.option("--skip", is_flag=True, help="Go on without the open patch; needs --yes.")
 @click.option("--abort", is_flag=True, help="Forget the rebase that has stopped.")
@@ -52,6 +57,8 @@ def command(
     update: bool,
     target: str | None,
     output: Path | None,
+    test: bool,
+    python: str | None,
     go_on: bool,
     skip: bool,
     abort: bool,
@@ -67,6 +74,9 @@ def command(
     --update. A hunk that did not land stops the rebase: edit the files it lays out in
     .patchkit/rebase/files and --continue, --skip the patch, or --abort.
 
+    A patch that `patchkit test` found superseded on the release is left out, with the reason;
+    --test runs the tests of the patches for which there is no verdict that still holds.
+
     \b
     Examples:
       patchkit rebase v0.29.0
@@ -77,7 +87,10 @@ def command(
       patchkit rebase --abort
     """
     steps = [name for name, given in zip(STEPS, (go_on, skip, abort), strict=True) if given]
-    _check_usage(version, target, steps, base=base, update=update, output=output)
+    _check_usage(version, target, steps, base=base, update=update, output=output, test=test)
+    if (test and version is None) or (python is not None and not test):
+        what = "--test is for a release" if test else "--python is for --test"
+        raise UsageError(what, place="patchkit rebase")
     _check_details(steps, hunks=hunks, yes=yes, reason=reason)
     config = here()
     workspace = Workspace(config.state_folder)
@@ -96,7 +109,21 @@ def command(
             output=output.absolute() if output else None,
             update=update,
         )
+        if test:
+            _test(config, workspace, normalise_version(request.target), python)
         return _run(config, workspace, request, as_json)
+
+
+def _test(config: Config, workspace: Workspace, release: str, python: str | None) -> None:
+    """Make and store the verdicts for a release that are not there or do not hold any more."""
+    from patchkit.cli.test import DEFAULT_TIMEOUT_S, make_runner, prove_and_store
+    from patchkit.proving.prove import candidates, is_proven
+
+    chosen, _ = candidates(config, config.series, release, ())
+    chosen = tuple(entry for entry in chosen if not is_proven(config, release, entry))
+    if chosen:
+        runner = make_runner(config, python, None, DEFAULT_TIMEOUT_S)
+        prove_and_store(config, workspace, release, chosen, runner)
 
 
 def _check_usage(
@@ -247,7 +274,7 @@ def _document(
         ],
         "left_out": [entry for move in moves for entry in _left_out(move)],
         "state": _state(config, state) if state else None,
-        "notes": [note for move in moves for note in move.result.notes],
+        "notes": [note for move in moves for note in (*move.result.notes, *move.notes)],
     }
 
 
@@ -270,21 +297,27 @@ def _series(move: SeriesMove, delivery: Delivery) -> dict[str, Any]:
 
 
 def _left_out(move: SeriesMove) -> list[dict[str, Any]]:
-    """Return what the result lacks of the series: skipped, or upstream already."""
+    """Return what the result lacks of the series: skipped, superseded, or upstream already."""
     found: list[dict[str, Any]] = [
         {
             "series": skip.series,
             "patch": skip.patch,
             "hunks": None if skip.hunks is None else list(skip.hunks),
             "why": "skipped",
+            "reason": None,
         }
         for skip in move.skips
     ]
     skipped = {skip.patch for skip in move.skips if skip.hunks is None}
+    for verdict in move.superseded:
+        if verdict.patch not in skipped:
+            entry = {"series": move.stored.folder, "patch": verdict.patch, "hunks": None}
+            found.append({**entry, "why": "superseded", "reason": verdict.reason})
+    skipped |= {verdict.patch for verdict in move.superseded}
     for patch in move.result.patches:
         if not patch.data and patch.name not in skipped and not move.open:
             entry = {"series": move.stored.folder, "patch": patch.name, "hunks": None}
-            found.append({**entry, "why": "already upstream"})
+            found.append({**entry, "why": "already upstream", "reason": None})
     return found
 
 

@@ -61,12 +61,15 @@ def show_rebase(document: dict[str, Any], moves: Sequence[SeriesMove]) -> None:
     for move in moves:
         show_outcomes(move.result.outcomes)
         _show_notes(move.result)
+        for note in move.notes:
+            say(f"note: {note}")
         for path in move.clashes:
             say(f"{path}: in the overlay, and in the target already")
     target = document["target"]["version"] or document["target"]["name"]
     for left in document["left_out"]:
         hunks = "" if left["hunks"] is None else f", hunks {', '.join(map(str, left['hunks']))}"
-        say(f"{left['series']}/{left['patch']}{hunks}: left out, {left['why']}")
+        reason = f": {left['reason']}" if left["reason"] else ""
+        say(f"{left['series']}/{left['patch']}{hunks}: left out, {left['why']}{reason}")
     for series in document["series"]:
         stored = series["stored"]
         say(
@@ -307,6 +310,22 @@ def why_lines(outcome: dict[str, Any]) -> list[str]:
         shown.append(f"  {label if label != last else '':<10} {text}")
         last = label
     return shown
+
+
+def show_test(document: dict[str, Any]) -> None:
+    """Print each verdict with what it rests on; of a broken run what pytest printed last."""
+    for entry in document["verdicts"]:
+        for line in (entry["output"] or "").split("\n") if entry["output"] else ():
+            say(f"  {line}", to_stderr=True)
+        colours = f"{entry['pristine']} without it, {entry['patched'] or 'no run'} with it"
+        name = f"{entry['series']}/{entry['patch']}"
+        torch = f", torch {entry['torch']}" if entry["torch"] else ""
+        say(f"{name} of v{entry['base']} on v{document['release']}: {entry['verdict']}")
+        say(f"  {colours}{torch}: {entry['reason']}")
+    for place in document["untested"]:
+        say(f"{place}: names no test")
+    for path in document["stored"]:
+        say(f"stored in {path}")
 
 
 def show_check(document: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """DEP-3 headers: why a patch is there, where it comes from, and when it may go.
 
 Source: https://dep-team.pages.debian.net/deps/dep3/, with Reason, Exit-Condition, Applies-To,
-Depends-On and Optional-Sections added.
+Depends-On, Optional-Sections and Test added.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _OURS = {
     *("last-update", "optional-sections", "applied-upstream", "reviewed-by", "acked-by", "bug"),
     *("upstream-state", "depends-on"),
 }
-_SINGLE = ("description", "reason", "origin", "forwarded", "exit-condition", "applies-to")
+_SINGLE = (
+    *("description", "reason", "origin", "forwarded", "exit-condition", "applies-to", "test"),
+)
 _REQUIRED = (
     ("Description", "Description (or Subject)"),
     ("Reason", "Reason"),
@@ -32,6 +34,8 @@ _REQUIRED = (
     ("Exit-Condition", "Exit-Condition"),
     ("Applies-To", "Applies-To"),
 )
+# A file in the repository and, as pytest writes it, what in it: tests/test_kv.py::test_pages
+TEST_NAME = re.compile(r"(?P<path>[^/\s:\\][^\s:\\]*\.py)(?P<node>(?:::[^\s:]+)*)")
 _FIELD = re.compile(r"([A-Za-z][A-Za-z0-9-]*):[ \t]*(.*)$")
 
 
@@ -114,6 +118,11 @@ class Header:
         """Return the names of the patches that this one needs."""
         return self._words("Depends-On")
 
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """Return the tests that prove the patch, as written: `path.py`, `path.py::name`."""
+        return self._words("Test")
+
     def _words(self, name: str) -> tuple[str, ...]:
         return tuple(word for word in re.split(r"[\s,]+", self.get(name) or "") if word)
 
@@ -177,6 +186,12 @@ def validate_header(header: Header, place: str) -> tuple[str, ...]:
     return tuple(problems)
 
 
+def is_test(word: str) -> bool:
+    """Return whether a word of a Test field names a test in the repository."""
+    match = TEST_NAME.fullmatch(word)
+    return match is not None and not {"", ".", ".."} & set(match["path"].split("/"))
+
+
 def _value_problem(item: Field) -> str | None:
     if _key(item.name) == "applies-to" and item.value.strip():
         try:
@@ -185,6 +200,11 @@ def _value_problem(item: Field) -> str | None:
             return (
                 f"{item.name} {item.value!r} is no version range, expected one like '>=0.26,<0.30'"
             )
+    if _key(item.name) == "test":
+        odd = [word for word in re.split(r"[\s,]+", item.value) if word and not is_test(word)]
+        if odd or not item.value.strip():
+            found = repr(odd[0]) if odd else "empty"
+            return f"{item.name} is {found}, expected tests like 'tests/test_kv.py::test_pages'"
     if _key(item.name) == "last-update":
         try:
             date.fromisoformat(item.value.strip())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +18,10 @@ from patchkit.repository.store import (
     read_stored,
     stored_releases,
 )
+from patchkit.repository.verdicts import is_fresh, read_verdicts
 from patchkit.series.anchoring import stored_adaptations
 from patchkit.series.series import anchors_name
+from patchkit.series.verdict import StoredVerdict, Verdict
 from patchkit.tree import SourceTree
 from patchkit.upstream.pins import normalise_version
 
@@ -48,13 +50,20 @@ class Request:
 
 @dataclass(frozen=True)
 class SeriesMove:
-    """One series folder, moved; `clashes` are overlay files that the target has already."""
+    """One series folder, moved.
+
+    `clashes` are overlay files that the target has already. `superseded` are the verdicts by which
+    patches were left out: their tests pass on the target without them. `notes` tell of verdicts
+    that do not hold any more or that speak against a patch.
+    """
 
     stored: Stored
     inputs: tuple[PatchInput, ...]
     result: RebaseResult
     skips: tuple[Skip, ...] = ()
     clashes: tuple[str, ...] = ()
+    superseded: tuple[StoredVerdict, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def open(self) -> tuple[HunkOutcome, ...]:
@@ -65,10 +74,13 @@ class SeriesMove:
     def kept(self) -> tuple[RebasedPatch, ...]:
         """The patches of which something is left to store."""
         gone = {skip.patch for skip in self.skips if skip.hunks is None}
+        gone |= {verdict.patch for verdict in self.superseded}
         return tuple(p for p in self.result.patches if p.data and p.name not in gone)
 
     def is_skipped(self, outcome: HunkOutcome) -> bool:
-        """Return whether a person left this hunk out."""
+        """Return whether this hunk was left out, by a person or for a verdict."""
+        if any(verdict.patch == outcome.patch for verdict in self.superseded):
+            return True
         return any(
             skip.patch == outcome.patch and (skip.hunks is None or outcome.hunk in skip.hunks)
             for skip in self.skips
@@ -95,10 +107,11 @@ def move_all(
                 base = apply_series(config.root, read_stored(config.root, below, release), base)
         base, _ = with_overlay(config.root, stored, base)
         target, clashes = with_overlay(config.root, stored, target)
-        inputs = _inputs(stored, request)
+        superseded, notes = _read_verdicts(config, request, stored)
+        inputs = _inputs(stored, request, {verdict.patch for verdict in superseded})
         result = rebase_series(inputs, base, target, progress=progress)
         skips = tuple(skip for skip in request.skips if skip.series == folder)
-        moves.append(SeriesMove(stored, inputs, result, skips, clashes))
+        moves.append(SeriesMove(stored, inputs, result, skips, clashes, superseded, notes))
         target = result.tree
     return tuple(moves)
 
@@ -127,7 +140,44 @@ def choose_bases(config: Config, request: Request, version: str | None) -> dict[
     return bases
 
 
-def _inputs(stored: Stored, request: Request) -> tuple[PatchInput, ...]:
+def _read_verdicts(
+    config: Config, request: Request, stored: Stored
+) -> tuple[tuple[StoredVerdict, ...], tuple[str, ...]]:
+    """Return the verdicts by which patches stay out of the series of the target's release, and
+    notes on those that speak against a patch without that.
+
+    A verdict counts while patch and tests are what it was made from: the patch that is moved, or
+    the one that is stored for the release already.
+    """
+    release = request.release
+    if release is None:
+        return (), ()
+    superseded, notes = [], []
+    for verdict in read_verdicts(config.root, stored.folder):
+        if verdict.release != release or verdict.patch not in stored.series.patches:
+            continue
+        said = f"{verdict.patch}: {verdict.verdict.value} on v{release} by its tests"
+        if not (is_fresh(config.root, stored, verdict) or _is_fresh_there(config, stored, verdict)):
+            again = f"`patchkit test v{release}` makes that anew"
+            notes.append(f"{said}, but patch or tests have changed since; {again}")
+        elif verdict.verdict is Verdict.SUPERSEDED:
+            superseded.append(verdict)
+        elif verdict.verdict is not Verdict.NEEDED:
+            notes.append(f"{said}: {verdict.reason}")
+    return tuple(superseded), tuple(notes)
+
+
+def _is_fresh_there(config: Config, stored: Stored, verdict: StoredVerdict) -> bool:
+    """Return whether a verdict was made from what is stored for its own release already."""
+    if verdict.release not in stored_releases(config.root, stored.folder):
+        return False
+    there = read_stored(config.root, stored.folder, verdict.release)
+    return is_fresh(config.root, there, verdict)
+
+
+def _inputs(
+    stored: Stored, request: Request, superseded: Collection[str]
+) -> tuple[PatchInput, ...]:
     """Return the patches with their adaptations; what was settled now replaces what was stored."""
     inputs = []
     for name, data in stored.series.patches.items():
@@ -140,7 +190,7 @@ def _inputs(stored: Stored, request: Request) -> tuple[PatchInput, ...]:
             if renewed.isdisjoint((adaptation.release, hunk) for hunk in adaptation.hunks)
         ]
         skips = [k for k in request.skips if (k.series, k.patch) == (stored.folder, name)]
-        whole = any(skip.hunks is None for skip in skips)
+        whole = name in superseded or any(skip.hunks is None for skip in skips)
         hunks = frozenset(hunk for skip in skips for hunk in skip.hunks or ())
         inputs.append(PatchInput(name, data, (*kept, *here), None if whole else hunks))
     return tuple(inputs)

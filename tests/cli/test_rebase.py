@@ -395,7 +395,13 @@ def test_a_skipped_patch_is_left_out_and_the_others_are_stored(
     assert run(["rebase", "--skip", "--yes", "--json"]) == 0
     document = report(capsys, check)
     assert document["left_out"] == [
-        {"series": "patches", "patch": "pages.patch", "hunks": None, "why": "skipped"}
+        {
+            "series": "patches",
+            "patch": "pages.patch",
+            "hunks": None,
+            "why": "skipped",
+            "reason": None,
+        }
     ]
     stored = files(two / "patches/v0.30.0")
     assert stored["series"] == b"other.patch\nlimit.patch\n"
@@ -479,7 +485,13 @@ def test_a_patch_that_is_upstream_already_is_left_out(
     assert run(["rebase", "v0.31.0", "--json"]) == 0
     document = report(capsys, check)
     assert document["left_out"] == [
-        {"series": "patches", "patch": "other.patch", "hunks": None, "why": "already upstream"}
+        {
+            "series": "patches",
+            "patch": "other.patch",
+            "hunks": None,
+            "why": "already upstream",
+            "reason": None,
+        }
     ]
     assert files(two / "patches/v0.31.0")["series"] == b"pages.patch\nlimit.patch\n"
 
