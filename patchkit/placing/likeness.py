@@ -80,7 +80,14 @@ def statement_digests(definition: Node) -> Counter[bytes]:
     return Counter(n.digest for n in _simple_statements(definition) if n.text not in idle)
 
 
-_TESTS = ("test", "iter", "subject")  # a condition says as much as a statement
+# What a block tests or loops over says as much as a statement.
+_HEADS = {
+    "branch": "test", "While": "test", "For": "iter", "AsyncFor": "iter", "Match": "subject",
+}  # fmt: skip
+
+
+def _is_head(node: Node) -> bool:
+    return node.parent is not None and _HEADS.get(node.parent.kind) == node.slot
 
 
 def _simple_statements(definition: Node) -> list[Node]:
@@ -89,7 +96,7 @@ def _simple_statements(definition: Node) -> list[Node]:
         n
         for n in definition.walk()
         if n is not definition
-        and (n.slot in _TESTS or (n.is_statement and not n.kind.startswith(blocks)))
+        and (_is_head(n) or (n.is_statement and not n.kind.startswith(blocks)))
     ]
 
 

@@ -123,11 +123,20 @@ def share_of_statements(old: bytes, name: str, new: bytes, other: str) -> float:
 
 
 def simple_statements(source: bytes, name: str) -> Iterator[tuple[str, int]]:
-    """Yield the simple statements of a definition as dump and length."""
+    """Yield the simple statements of a definition, and what its blocks test, as dump and length."""
     text = source.decode("utf-8", "replace")
     for node in ast.walk(definitions(source)[name]):
-        if isinstance(node, ast.stmt) and not isinstance(node, _COMPOUND):
-            yield ast.dump(node), len((ast.get_source_segment(text, node) or "").encode())
+        said: ast.AST | None = None
+        if isinstance(node, (ast.If, ast.While)):
+            said = node.test
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            said = node.iter
+        elif isinstance(node, ast.Match):
+            said = node.subject
+        elif isinstance(node, ast.stmt) and not isinstance(node, _COMPOUND):
+            said = node
+        if said is not None:
+            yield ast.dump(said), len((ast.get_source_segment(text, said) or "").encode())
 
 
 def bindings(function: Definition, masked: Mapping[str, str]) -> Counter[tuple[str, str]]:
