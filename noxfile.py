@@ -71,7 +71,7 @@ def rebase(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run every test that needs no GPU, then those that need an importable vLLM."""
-    install(session, "test")
+    install(session, "test", "lint")  # some put code through ruff
     session.run("pytest", "-m", "not gpu and not engine", *session.posargs)
     if not session.posargs:
         session.notify("engine")
