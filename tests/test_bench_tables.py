@@ -25,6 +25,13 @@ def test_a_row_says_what_its_record_says(row: tuple[str, str, str, str, str]) ->
     assert [cell.strip() for cell in cells.split("|")] == said
 
 
+def test_the_second_run_says_what_its_records_say() -> None:
+    (said,) = re.findall(r"The same cases on\nthem: (.*) for each of the three pairs", PAGE)
+    for row in ROWS:
+        count = json.loads((BENCH / "again" / row[4]).read_text())["total"]["tools"]["patchkit"]
+        assert f"{count['right']} / {count['wrong']} / {count['refused']}" == said
+
+
 def test_every_record_is_in_the_table() -> None:
     named = [*(row[4] for row in ROWS), SPEED.name]
     assert sorted(named) == sorted(p.name for p in BENCH.glob("*.json"))
