@@ -309,8 +309,8 @@ def _check_file(
     except NotPythonError:
         return {}
     problem = compile_error(result)
-    sound = compile_error(before) is None and compile_error(file.authored) is None
-    if problem is not None and sound:
+    # only then: to compile a file takes as long as to place a hunk in it
+    if problem is not None and not (compile_error(before) or compile_error(file.authored)):
         line, why = problem
         for number in _owners([(line, line)], path, placed, landing):
             found[number] = _refused(landing.verdicts[number], f"does not compile: {why}")
