@@ -252,9 +252,7 @@ def _says_little(tree: ast.AST) -> bool:
         return isinstance(tree.left, ast.Name) and (
             isinstance(other, ast.Constant) and other.value is None
         )
-    return isinstance(tree, (ast.Name, ast.Return)) and (
-        isinstance(tree, ast.Name) or isinstance(tree.value, ast.Name)
-    )
+    return isinstance(tree.value if isinstance(tree, ast.Return) else tree, ast.Name)
 
 
 def _pairs(lost: set[str], gained: set[str], same: Callable[[str, str], bool]) -> dict[str, str]:

@@ -34,13 +34,13 @@ def commute(edit: Edit, landed: Edit) -> bool:
         return False
     base, authored = _lines(edit.removed), _lines(edit.inserted)
     target, result = _lines(landed.removed), _lines(landed.inserted)
-    theirs = _changes(base, target)
-    if theirs != _changes(authored, result):
+    ours = diff_lines(base, authored)
+    theirs = _texts(base, target, diff_lines(base, target))
+    if theirs != _texts(authored, result, diff_lines(authored, result)):
         return False
-    ours = _changes(base, authored)
-    if _is_shifted(edit, landed) or _meet(ours, theirs):
+    if _is_shifted(edit, landed) or _meet(_texts(base, authored, ours), theirs):
         return False
-    return all(_once(base, target, change) for change in diff_lines(base, authored))
+    return all(_once(base, target, change) for change in ours)
 
 
 def _lines(nodes: Sequence[Node]) -> _Lines:
@@ -77,9 +77,8 @@ def _is_shifted(edit: Edit, landed: Edit) -> bool:
     return inside and len(columns) > 1
 
 
-def _changes(old: _Lines, new: _Lines) -> list[tuple[_Lines, _Lines]]:
+def _texts(old: _Lines, new: _Lines, changes: Sequence[Change]) -> list[tuple[_Lines, _Lines]]:
     """What lines give way to what lines, in order."""
-    changes = diff_lines(old, new)
     return [(old[c.old_start : c.old_end], new[c.new_start : c.new_end]) for c in changes]
 
 

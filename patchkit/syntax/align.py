@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from patchkit.syntax.match import (
+    HEADS,
     Pairs,
     match_exact,
     match_lists,
@@ -81,11 +82,10 @@ class Alignment:
 
 # What says which list or block this is: an element belongs to no other than the authored one.
 _FRAMES = {
+    **HEADS,
     "Call": ("func",), "Assign": ("targets",), "AnnAssign": ("target",), "AugAssign": ("target",),
-    "branch": ("test",), "While": ("test",), "IfExp": ("test",), "With": ("items",),
-    "AsyncWith": ("items",), "For": ("target", "iter"), "AsyncFor": ("target", "iter"),
-    "ExceptHandler": ("type",), "Match": ("subject",), "match_case": ("pattern", "guard"),
-    "pair": ("key",), "Subscript": ("value",),
+    "IfExp": ("test",), "ExceptHandler": ("type",), "Match": ("subject",),
+    "match_case": ("pattern", "guard"), "pair": ("key",), "Subscript": ("value",),
 }  # fmt: skip
 
 

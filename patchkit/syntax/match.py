@@ -248,8 +248,7 @@ def _match_similar(
     result = []
     for (i, j), score in sorted(scores.items(), key=lambda item: (-item[1], item[0])):
         rivals = [s for (x, y), s in scores.items() if (x == i) != (y == j)]
-        alone = len(olds) == 1 and len(news) == 1
-        alone = alone and not renamed
+        alone = len(olds) == 1 and len(news) == 1 and not renamed
         needed = SIMILAR_ALONE if alone or same_head(old[i], new[j]) else SIMILAR
         if score >= needed and all(score - rival >= MARGIN for rival in rivals):
             result.append((i, j))
@@ -265,7 +264,8 @@ def _may_be_same(old: Node, new: Node, *, renamed: bool) -> bool:
     return key_of(old) == key_of(new)
 
 
-_HEADS = {
+# What says which block this is: what it loops over, tests or enters.
+HEADS = {
     "While": ("test",), "For": ("target", "iter"), "AsyncFor": ("target", "iter"),
     "With": ("items",), "AsyncWith": ("items",), "branch": ("test",),
 }  # fmt: skip
@@ -275,9 +275,9 @@ def same_head(old: Node, new: Node) -> bool:
     """Return whether two are blocks that loop over, test or enter the same."""
     if old.kind == new.kind == "If":
         old, new = old.slots[0].nodes[0], new.slots[0].nodes[0]
-    if old.kind != new.kind or old.kind not in _HEADS:
+    if old.kind != new.kind or old.kind not in HEADS:
         return False
-    for name in _HEADS[old.kind]:
+    for name in HEADS[old.kind]:
         left, right = old.slot_named(name), new.slot_named(name)
         if left is None or right is None:
             return False  # an `else`
