@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import unified_diff
-
-import patchkit
 from patchkit import RebaseResult
 from patchkit.names.rename import Renaming, renamed
+from tests.moves import PATH, move
 
-PATH = "vllm/mod.py"
 STEPS = "".join(f"    step{n}(x, {n})\n" for n in range(9))
 BASE = f"import os\n\n\ndef launch(x):\n{STEPS}    return x\n\n\ndef other(x):\n    return os\n"
 AUTHORED = BASE.replace("    step4(x, 4)\n", "    step4(x, 4)\n    launch(mine(x))\n")
-
-
-def move(base: str, authored: str, target: dict[str, str] | str) -> RebaseResult:
-    goal = {PATH: target} if isinstance(target, str) else target
-    lines = unified_diff(
-        base.splitlines(keepends=True), authored.splitlines(keepends=True), f"a/{PATH}", f"b/{PATH}"
-    )
-    files = {path: content.encode() for path, content in goal.items()}
-    return patchkit.port(["".join(lines).encode()], {PATH: base.encode()}, files)
 
 
 def texts(result: RebaseResult) -> dict[str, str]:

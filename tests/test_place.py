@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import unified_diff
-
 import pytest
 
 import patchkit
@@ -12,25 +10,7 @@ from patchkit.diff import Hunk, Line
 from patchkit.outcome import HunkOutcome
 from patchkit.placing.merge3 import Run, place_run
 from patchkit.placing.propose import HunkJob, Lines, by_text, runs_of
-
-PATH = "vllm/mod.py"
-
-
-def diff(old: str, new: str, path: str = PATH, context: int = 3) -> bytes:
-    lines = unified_diff(
-        old.splitlines(keepends=True),
-        new.splitlines(keepends=True),
-        f"a/{path}",
-        f"b/{path}",
-        n=context,
-    )
-    return "".join(lines).encode()
-
-
-def move(base: str, authored: str, target: dict[str, str] | str) -> RebaseResult:
-    goal = {PATH: target} if isinstance(target, str) else target
-    files = {path: content.encode() for path, content in goal.items()}
-    return patchkit.port([diff(base, authored)], {PATH: base.encode()}, files)
+from tests.moves import PATH, diff, move
 
 
 def only(result: RebaseResult) -> HunkOutcome:

@@ -6,17 +6,7 @@ import ast
 from difflib import unified_diff
 
 import patchkit
-from patchkit import RebaseResult
-
-PATH = "vllm/mod.py"
-
-
-def move(base: str, authored: str, target: str, path: str = PATH) -> RebaseResult:
-    lines = unified_diff(
-        base.splitlines(keepends=True), authored.splitlines(keepends=True), f"a/{path}", f"b/{path}"
-    )
-    patch = "".join(lines).encode()
-    return patchkit.port([patch], {path: base.encode()}, {path: target.encode()})
+from tests.moves import PATH, move
 
 
 def moved(base: str, authored: str, target: str) -> str:
