@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
+
+SURFACE_FORMAT = 1
 
 
 class Status(StrEnum):
@@ -79,12 +82,33 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Drift:
-    """One part of the surface that new code relies on and that changed between base and target."""
+    """One part of the surface that new code relies on and that changed between base and target.
 
-    kind: str  # "attribute", "keyword", "name" or "import"
+    `kind` is stable: "attribute", "keyword", "name", "import". `before` and `after` say what the
+    base and the target have of it, without paths and lines: they are the surface that a person
+    accepts, and empty where there is nothing.
+    """
+
+    kind: str
     name: str
     read_at: str  # "path:line" in the authored file
     text: str
+    before: str = ""
+    after: str = ""
+
+    @property
+    def surface(self) -> str:
+        """The fingerprint of what changed, the same wherever it stands."""
+        said = "\0".join((self.kind, self.name, self.before, self.after))
+        return f"{SURFACE_FORMAT}:{hashlib.sha256(said.encode()).hexdigest()[:32]}"
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A drift that a person has accepted, and why."""
+
+    drift: Drift
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -105,6 +129,7 @@ class HunkOutcome:
     method: Method | None = None
     evidence: tuple[Evidence, ...] = ()
     drifts: tuple[Drift, ...] = ()
+    accepted: tuple[Accepted, ...] = ()
     target_lines: tuple[int, int] | None = None
     reason: str | None = None
     candidates: tuple[str, ...] = ()
@@ -115,7 +140,7 @@ class HunkOutcome:
 
     @property
     def drifted(self) -> bool:
-        """Whether the ground that the new code relies on changed though the edit fits."""
+        """Whether the ground that the new code relies on changed, and nobody has accepted it."""
         return bool(self.drifts)
 
     @property

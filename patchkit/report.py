@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from patchkit.errors import PatchkitError
-from patchkit.outcome import HunkOutcome
+from patchkit.outcome import Drift, HunkOutcome
 from patchkit.tree import SourceTree
 
 
@@ -26,10 +26,8 @@ def outcome_json(outcome: HunkOutcome) -> dict[str, Any]:
         "definition_after": outcome.definition_after,
         "target_lines": list(lines) if lines else None,
         "evidence": [{"kind": e.kind, "text": e.text} for e in outcome.evidence],
-        "drifts": [
-            {"kind": d.kind, "name": d.name, "read_at": d.read_at, "text": d.text}
-            for d in outcome.drifts
-        ],
+        "drifts": [_drift_json(drift) for drift in outcome.drifts],
+        "accepted": [{**_drift_json(a.drift), "reason": a.reason} for a in outcome.accepted],
         "reason": outcome.reason,
         "candidates": list(outcome.candidates),
         "blocked_by": list(outcome.blocked_by),
@@ -40,6 +38,18 @@ def outcome_json(outcome: HunkOutcome) -> dict[str, Any]:
         "rejected": [
             {"kind": r.kind, "candidate": r.candidate, "why": r.why} for r in outcome.rejected
         ],
+    }
+
+
+def _drift_json(drift: Drift) -> dict[str, Any]:
+    return {
+        "kind": drift.kind,
+        "name": drift.name,
+        "read_at": drift.read_at,
+        "text": drift.text,
+        "before": drift.before,
+        "after": drift.after,
+        "surface": drift.surface,
     }
 
 

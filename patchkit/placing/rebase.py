@@ -14,21 +14,21 @@ from patchkit.diff.lines import Change, diff_lines
 from patchkit.diff.model import Patch
 from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
-from patchkit.names.surface import Surface, reads
-from patchkit.outcome import Drift, HunkOutcome, Status
+from patchkit.names.surface import DriftReport
+from patchkit.outcome import HunkOutcome, Status
 from patchkit.placing.adaptation import Adaptation
+from patchkit.placing.drift import drifts_of
 from patchkit.placing.landing import (
     Landing,
     Missing,
     Span,
-    authored_lines,
     land_patch,
     missing_from,
     shift_lines,
 )
 from patchkit.placing.place import Verdict
-from patchkit.placing.plan import PatchPlan, PlannedFile, Unshipped, plan_patch
-from patchkit.syntax.tree import NotPythonError, at_ease
+from patchkit.placing.plan import PatchPlan, Unshipped, plan_patch
+from patchkit.syntax.tree import at_ease
 from patchkit.tree import SourceTree, as_tree
 
 Progress = Callable[[str, int, int], None]
@@ -193,7 +193,7 @@ class _Run:
             adaptations=adaptations, missing=self.missing, banned=banned,
         )  # fmt: skip
         after = before.with_changes(landing.contents, landing.modes)
-        drifts = _drifts(plan, landing, self.base, before, after)
+        drifts = drifts_of(plan, landing, self.base, before, after)
         self._shift_outcomes(before, landing)
         self.outcomes.append(_outcomes(plan, landing, drifts))
         self.patches.append(_rebased(plan, landing, before, after))
@@ -221,7 +221,7 @@ def _shifted(outcome: HunkOutcome, path: str, changes: Sequence[Change]) -> Hunk
 def _outcomes(
     plan: PatchPlan,
     landing: Landing,
-    drifts: Mapping[int, tuple[tuple[Drift, ...], tuple[str, ...]]],
+    drifts: Mapping[int, DriftReport],
 ) -> list[HunkOutcome]:
     result = []
     for file in plan.files:
@@ -229,7 +229,7 @@ def _outcomes(
             verdict = landing.verdicts[number]
             span: Span | None = landing.spans.get(number)
             placed = verdict.status is Status.PLACED
-            found, unchecked = drifts.get(number, ((), ()))
+            report = drifts.get(number, DriftReport())
             result.append(
                 HunkOutcome(
                     patch=plan.patch.name,
@@ -241,12 +241,12 @@ def _outcomes(
                     definition_after=verdict.definition_after,
                     method=verdict.method,
                     evidence=verdict.evidence,
-                    drifts=found,
+                    drifts=report.drifts,
                     target_lines=(span[1], span[2]) if span and placed else None,
                     reason=verdict.reason,
                     candidates=verdict.candidates,
                     blocked_by=verdict.blocked_by,
-                    not_checked=(*landing.not_checked.get(number, ()), *unchecked),
+                    not_checked=(*landing.not_checked.get(number, ()), *report.not_checked),
                     renames=verdict.renames,
                     rejected=verdict.rejected,
                 )
@@ -273,49 +273,3 @@ def _rebased(
     rest = tuple(u.file for u in plan.unshipped)
     data = format_patch(Patch(plan.patch.name, preamble, (*files, *rest))) if files else b""
     return RebasedPatch(plan.patch.name, preamble, old, new, data, plan, landing)
-
-
-def _drifts(
-    plan: PatchPlan,
-    landing: Landing,
-    base: SourceTree,
-    before: SourceTree,
-    after: SourceTree,
-) -> dict[int, tuple[tuple[Drift, ...], tuple[str, ...]]]:
-    """Per placed hunk: what its new code reads that the base defines and the target nowhere."""
-    found: dict[int, tuple[tuple[Drift, ...], tuple[str, ...]]] = {}
-    surfaces: dict[str, Surface] = {}
-    for file in plan.files:
-        for number in file.numbers:
-            verdict = landing.verdicts[number]
-            if verdict.status is not Status.PLACED or not verdict.path:
-                continue
-            if not verdict.path.endswith((".py", ".pyi")):
-                continue
-            new, lines = _new_code(file, number, landing, after)
-            old = (
-                before.files.get(verdict.path, b"")
-                if verdict.method == "adaptation"
-                else (file.base or b"")
-            )
-            try:
-                wanted = [r for r in reads(old, new) if any(a <= r.line <= b for a, b in lines)]
-            except NotPythonError:
-                continue
-            if verdict.path not in surfaces:
-                surfaces[verdict.path] = Surface(base, after, verdict.path)
-            report = surfaces[verdict.path].drift(wanted)
-            if report.drifts or report.not_checked:
-                found[number] = (report.drifts, report.not_checked)
-    return found
-
-
-def _new_code(
-    file: PlannedFile, number: int, landing: Landing, after: SourceTree
-) -> tuple[bytes, list[tuple[int, int]]]:
-    """The text that a hunk's new code stands in, and on which of its lines."""
-    verdict = landing.verdicts[number]
-    if verdict.method == "adaptation":
-        path, first, last = landing.spans[number]
-        return after.files[path], [(first, last)]
-    return file.authored or b"", authored_lines(file, number)
