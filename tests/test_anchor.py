@@ -11,8 +11,9 @@ from patchkit import PatchkitError, SourceTree
 from patchkit.diff import parse_patch
 from patchkit.placing.adaptation import Adaptation, fingerprint_hunk
 from patchkit.placing.plan import PatchPlan, plan_patch
-from patchkit.series.anchor import contradictions, format_anchors, generate_anchors, parse_anchors
-from patchkit.series.anchoring import renewed, stored_adaptations, with_adaptation
+from patchkit.series.anchor import format_anchors, generate_anchors, parse_anchors
+from patchkit.series.anchoring import renewed, stored_overrides, with_overrides
+from patchkit.series.override import Overrides, contradictions
 
 PATH = "vllm/mod.py"
 BASE = """\
@@ -122,12 +123,12 @@ def test_anchors_of_a_shifted_hunk_differ_in_nothing() -> None:
 def test_file_that_is_printed_and_read_gives_the_same_values() -> None:
     found = plan()
     stored = [adaptation(found), adaptation(found, "0.30.0", 'two\nlines "quoted" \\ and \u00e4')]
-    data = format_anchors(generate_anchors(found), stored)
+    data = format_anchors(generate_anchors(found), Overrides(tuple(stored)))
     anchors = parse_anchors(data, "p.anchors.toml")
     assert anchors.generated == generate_anchors(found)
-    assert list(anchors.adaptations) == stored
-    assert stored_adaptations(data, "p.anchors.toml") == tuple(stored)
-    again = format_anchors(anchors.generated, [], anchors.override_text)
+    assert list(anchors.overrides.adaptations) == stored
+    assert stored_overrides(data, "p.anchors.toml") == Overrides(tuple(stored))
+    again = format_anchors(anchors.generated, Overrides(), anchors.override_text)
     assert again == data
 
 
@@ -148,8 +149,8 @@ def test_file_that_is_printed_and_read_gives_the_same_values() -> None:
 def test_diff_of_an_adaptation_survives_whatever_it_holds(text: str) -> None:
     found = plan()
     stored = Adaptation("0.29.0", PATH, (2,), "why", ("1:a",), {"<module>": "1:b"}, text)
-    data = format_anchors(generate_anchors(found), [stored])
-    assert parse_anchors(data, "p").adaptations == (stored,)
+    data = format_anchors(generate_anchors(found), Overrides((stored,)))
+    assert parse_anchors(data, "p").overrides.adaptations == (stored,)
 
 
 OVERRIDE = (
@@ -178,11 +179,11 @@ def test_override_is_kept_however_its_head_is_written(head: str) -> None:
     )
     data = (generate_anchors(plan()) + head + entry).encode()
     try:
-        assert len(parse_anchors(data, "p").adaptations) == 1
+        assert len(parse_anchors(data, "p").overrides.adaptations) == 1
         new = renewed(data, plan(), "p")
     except PatchkitError:
         return
-    assert len(parse_anchors(new, "p").adaptations) == 1
+    assert len(parse_anchors(new, "p").overrides.adaptations) == 1
 
 
 def test_override_before_the_generated_part_is_not_lost_in_silence() -> None:
@@ -196,27 +197,30 @@ def test_override_before_the_generated_part_is_not_lost_in_silence() -> None:
         new = renewed(data, plan(), "p")
     except PatchkitError:
         return
-    assert len(parse_anchors(new, "p").adaptations) == 1
+    assert len(parse_anchors(new, "p").overrides.adaptations) == 1
 
 
 def test_new_adaptation_is_added_and_others_stay_letter_for_letter() -> None:
     found = plan()
     old = (generate_anchors(found) + OVERRIDE).encode()
-    new = with_adaptation(old, found, adaptation(found, "0.30.0"), "p")
+    new = with_overrides(old, found, Overrides((adaptation(found, "0.30.0"),)), "p")
     assert new.decode().startswith(generate_anchors(found) + OVERRIDE)
-    assert [a.release for a in parse_anchors(new, "p").adaptations] == ["0.29.0", "0.30.0"]
+    assert [a.release for a in parse_anchors(new, "p").overrides.adaptations] == [
+        "0.29.0",
+        "0.30.0",
+    ]
 
 
 def test_new_adaptation_for_the_same_hunk_and_release_replaces_the_old() -> None:
     found = plan()
-    first = with_adaptation(None, found, adaptation(found, reason="one"), "p")
-    second = with_adaptation(first, found, adaptation(found, reason="two"), "p")
-    assert [a.reason for a in parse_anchors(second, "p").adaptations] == ["two"]
+    first = with_overrides(None, found, Overrides((adaptation(found, reason="one"),)), "p")
+    second = with_overrides(first, found, Overrides((adaptation(found, reason="two"),)), "p")
+    assert [a.reason for a in parse_anchors(second, "p").overrides.adaptations] == ["two"]
 
 
 def test_contradictions_name_the_hunk() -> None:
     found = plan()
-    good = parse_anchors(format_anchors(generate_anchors(found), [adaptation(found)]), "p")
+    good = Overrides((adaptation(found),))
     assert contradictions(good, found, "p.anchors.toml") == ()
     changed = plan(BASE, AUTHORED.replace("b=2", "b=3"))
     assert contradictions(good, changed, "p.anchors.toml") == (
@@ -238,7 +242,7 @@ def test_contradictions_name_the_hunk() -> None:
         (b"format = 1\n[override]\nadaptation = 1\n",
          "p: override.adaptation is not a list of tables"),
         (b"format = 1\n[override]\nadaptation = [1]\n",
-         "p: adaptation 1: an adaptation is not a table"),
+         "p: adaptation 1: not a table"),
         ((OVERRIDE.replace("'it is so'", "' '")).join(["format = 1\n", ""]).encode(),
          "p: adaptation 1: the reason is empty"),
         (("format = 1\n" + OVERRIDE.replace("hunks = [ 2 ]", "hunks = []")).encode(),

@@ -95,14 +95,14 @@ def test_a_removed_copy_is_untouched(tmp_path: Path) -> None:
 
 
 def test_another_format_is_refused() -> None:
-    document = {**json.loads(format_state(STATE)), "format": 2}
+    document = {**json.loads(format_state(STATE)), "format": 3}
     with pytest.raises(PatchkitError) as caught:
         parse_state(json.dumps(document).encode(), place="state.json")
-    assert str(caught.value) == "state.json: state of format 2, expected format 1"
+    assert str(caught.value) == "state.json: state of format 3, expected format 2"
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"[]", b"{}", b'{"format": 1}', b'{"format": 1, "files": 3}']
+    "data", [b"", b"[]", b"{}", b'{"format": 2}', b'{"format": 2, "files": 3}']
 )
 def test_a_damaged_state_says_how_to_be_rid_of_it(data: bytes) -> None:
     with pytest.raises(PatchkitError) as caught:

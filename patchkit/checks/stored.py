@@ -16,8 +16,9 @@ from patchkit.placing.plan import PatchPlan, plan_patch
 from patchkit.repository.applied import apply_series, with_overlay
 from patchkit.repository.store import Stored, read_stored, stored_releases
 from patchkit.repository.verdicts import is_fresh, read_verdicts
-from patchkit.series.anchor import contradictions, parse_anchors
+from patchkit.series.anchor import parse_anchors
 from patchkit.series.anchoring import renewed
+from patchkit.series.override import contradictions
 from patchkit.series.series import SAME_AS, anchors_name
 from patchkit.series.verdict import VERDICTS, Verdict
 from patchkit.tree import SourceTree
@@ -188,7 +189,7 @@ class _Check:
             self._stale("anchors", file, fresh, "is stale: patch and release give other anchors")
         if stored is not None:
             place = f"{self.stored.place}/{file}"
-            for problem in contradictions(parse_anchors(stored, place), plan, place):
+            for problem in contradictions(parse_anchors(stored, place).overrides, plan, place):
                 text = problem.removeprefix(f"{place}: ")
                 self.findings.append(Finding("anchors", place, text))
 

@@ -18,6 +18,7 @@ from patchkit.repository import session
 from patchkit.repository.deliver import Delivery, Storing, plan_deliveries, replacements
 from patchkit.repository.move import Request, SeriesMove, move_all
 from patchkit.repository.stop import (
+    accepted_drifts,
     first_open,
     lay_out_stop,
     refuse_what_does_not_hold,
@@ -43,13 +44,16 @@ STEPS = ("go_on", "skip", "abort")
 )
 @click.option("--python", metavar="PATH", help="With --test: run the tests with this interpreter.")
 @click.option("--continue", "go_on", is_flag=True, help="Go on with the files that you edited.")
+@click.option(
+    "--accept-drift", is_flag=True, help="With --continue: what drifted is right as it landed."
+)
 @click.option("--skip", is_flag=True, help="Go on without the open patch; needs --yes.")
 @click.option("--abort", is_flag=True, help="Forget the rebase that has stopped.")
 @click.option(
     "--hunk", "hunks", type=int, multiple=True, metavar="N", help="--skip only this hunk."
 )
 @click.option("--yes", is_flag=True, help="Confirm --skip.")
-@click.option("--reason", metavar="TEXT", help="Why the edit is as it is; stored with it.")
+@click.option("--reason", metavar="TEXT", help="Why that is so; stored with what you decided.")
 @json_option
 def command(
     version: str | None,
@@ -60,6 +64,7 @@ def command(
     test: bool,
     python: str | None,
     go_on: bool,
+    accept_drift: bool,
     skip: bool,
     abort: bool,
     hunks: tuple[int, ...],
@@ -75,6 +80,10 @@ def command(
     .patchkit/rebase/files and --continue, --skip the patch, or --abort.
 
     A patch that `patchkit test` found superseded on the release is left out, with the reason;
+    A hunk that landed has drifted where what it calls or reads is not what it was in the base.
+    Where it is right all the same, --continue --accept-drift says so, for this hunk and this change
+    only; when either changes again, it has drifted again.
+
     --test runs the tests of the patches for which there is no verdict that still holds.
 
     \b
@@ -83,6 +92,7 @@ def command(
       patchkit rebase v0.29.0 --from v0.27.1 --update
       patchkit rebase --target git:../vllm@main --output moved
       patchkit rebase --continue --reason "the flag is gone; every layer can be padded"
+      patchkit rebase --continue --accept-drift --reason "the new default is what we want"
       patchkit rebase --skip --yes
       patchkit rebase --abort
     """
@@ -91,14 +101,15 @@ def command(
     if (test and version is None) or (python is not None and not test):
         what = "--test is for a release" if test else "--python is for --test"
         raise UsageError(what, place="patchkit rebase")
-    _check_details(steps, hunks=hunks, yes=yes, reason=reason)
+    _check_details(steps, hunks=hunks, yes=yes, reason=reason, accept_drift=accept_drift)
     config = here()
     workspace = Workspace(config.state_folder)
     with workspace.locked():
         if abort:
             return _abort(config, workspace, as_json)
         if go_on or skip:
-            return _resume(config, workspace, hunks if skip else None, reason, as_json)
+            skipped = hunks if skip else None
+            return _resume(config, workspace, skipped, reason, as_json, accept_drift=accept_drift)
         state = session.read_state(_folder(config))
         if state is not None:
             raise session.refuse_second(state, _shown_folder(config))
@@ -149,12 +160,19 @@ def _check_usage(
 
 
 def _check_details(
-    steps: Sequence[str], *, hunks: tuple[int, ...], yes: bool, reason: str | None
+    steps: Sequence[str],
+    *,
+    hunks: tuple[int, ...],
+    yes: bool,
+    reason: str | None,
+    accept_drift: bool,
 ) -> None:
     if (hunks or yes) and "skip" not in steps:
         raise UsageError("--hunk and --yes are for --skip", place="patchkit rebase")
     if reason is not None and "go_on" not in steps:
         raise UsageError("--reason is for --continue", place="patchkit rebase")
+    if accept_drift and "go_on" not in steps:
+        raise UsageError("--accept-drift is for --continue", place="patchkit rebase")
     if "skip" in steps and not yes:
         raise UsageError(
             "--skip leaves a part of the series out of the result",
@@ -189,6 +207,8 @@ def _resume(
     skipped: tuple[int, ...] | None,
     reason: str | None,
     as_json: bool,
+    *,
+    accept_drift: bool,
 ) -> ExitCode:
     """Go on with a stopped rebase: with the edits, or without the hunks that are skipped."""
     folder, place = _folder(config), _shown_folder(config)
@@ -210,9 +230,15 @@ def _resume(
         request = replace(request, skips=(*request.skips, skip_of(state, skipped)))
         return _run(config, workspace, request, as_json)
     edits = session.read_edits(state, folder)
-    settled = settle(state, stopped, edits, reason, place)
-    request = replace(request, settled=(*request.settled, *settled))
-    moves = _move(config, request)
+    settled = settle(state, stopped, edits, reason, place, accept_drifts=accept_drift)
+    if settled:
+        request = replace(request, settled=(*request.settled, *settled))
+        moves = _move(config, request)
+    if accept_drift:
+        accepted = accepted_drifts(state, moves, reason)
+        settled = (*settled, *accepted)
+        request = replace(request, settled=(*request.settled, *accepted))
+        moves = _move(config, request)
     refuse_what_does_not_hold(settled, moves, place)
     return _conclude(config, workspace, request, moves, as_json)
 
@@ -273,7 +299,7 @@ def _document(
             for outcome in move.result.outcomes
         ],
         "left_out": [entry for move in moves for entry in _left_out(move)],
-        "state": _state(config, state) if state else None,
+        "state": _state(config, moves, state) if state else None,
         "notes": [note for move in moves for note in (*move.result.notes, *move.notes)],
     }
 
@@ -321,7 +347,7 @@ def _left_out(move: SeriesMove) -> list[dict[str, Any]]:
     return found
 
 
-def _state(config: Config, state: session.State) -> dict[str, Any]:
+def _state(config: Config, moves: Sequence[SeriesMove], state: session.State) -> dict[str, Any]:
     place = _shown_folder(config)
     files = [
         {
@@ -338,4 +364,11 @@ def _state(config: Config, state: session.State) -> dict[str, Any]:
         "patch": state.patch,
         "note": note,
         "files": files,
+        "drifted": sorted(
+            outcome.hunk
+            for move in moves
+            if move.stored.folder == state.series
+            for outcome in move.open
+            if outcome.drifted and outcome.patch == state.patch and outcome.hunk in state.hunks
+        ),
     }

@@ -99,6 +99,8 @@ def _show_state(state: dict[str, Any]) -> None:
         else:
             say(f"  {file['path']} is not in the target: nothing to edit, only to skip")
     say('then: patchkit rebase --continue --reason "..."')
+    if state["drifted"]:
+        say('or:   patchkit rebase --continue --accept-drift --reason "..."')
     say("or:   patchkit rebase --skip --yes   or   patchkit rebase --abort")
 
 
@@ -301,6 +303,7 @@ def why_lines(outcome: dict[str, Any]) -> list[str]:
     facts += [("open", outcome["reason"])] if outcome["reason"] else []
     facts += [("because", fact["text"]) for fact in outcome["evidence"]]
     facts += [("drifted", f"{d['text']}; read at {d['read_at']}") for d in outcome["drifts"]]
+    facts += [("accepted", f"{d['text']}; {d['reason']}") for d in outcome["accepted"]]
     facts += [("blocked by", label) for label in outcome["blocked_by"]]
     facts += [("rejected", f"{r['candidate']}: {r['why']}") for r in outcome["rejected"]]
     facts += [("look at", place) for place in outcome["candidates"]]
@@ -357,6 +360,7 @@ def why(outcome: HunkOutcome) -> list[str]:
     if outcome.reason:
         lines.append(outcome.reason)
     lines += [str(evidence) for evidence in outcome.evidence]
+    lines += [f"accepted: {a.drift.text}; {a.reason}" for a in outcome.accepted]
     if outcome.blocked_by:
         lines.append("blocked by " + ", ".join(outcome.blocked_by))
     lines += [f"candidate: {candidate}" for candidate in outcome.candidates]

@@ -16,6 +16,7 @@ from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
 from patchkit.names.surface import DriftReport
 from patchkit.outcome import HunkOutcome, Status
+from patchkit.placing.acceptance import Acceptance, split_accepted
 from patchkit.placing.adaptation import Adaptation
 from patchkit.placing.drift import drifts_of
 from patchkit.placing.landing import (
@@ -27,7 +28,7 @@ from patchkit.placing.landing import (
     shift_lines,
 )
 from patchkit.placing.place import Verdict
-from patchkit.placing.plan import PatchPlan, Unshipped, plan_patch
+from patchkit.placing.plan import PatchPlan, Unshipped, hunk_of, plan_patch
 from patchkit.syntax.tree import at_ease
 from patchkit.tree import SourceTree, as_tree
 
@@ -36,7 +37,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class PatchInput:
-    """A patch of a series: its name, its bytes, and the adaptations stored beside it.
+    """A patch of a series: its name, its bytes, and what people decided on it.
 
     `left_out` are the hunks that a person does not want in the target, None for all of them.
     """
@@ -45,6 +46,7 @@ class PatchInput:
     data: bytes
     adaptations: tuple[Adaptation, ...] = ()
     left_out: frozenset[int] | None = frozenset()
+    acceptances: tuple[Acceptance, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def _rebase(
     plans, notes = _plan_all(patches, base)
     run = _Run(base, target)
     for number, (patch, plan) in enumerate(zip(patches, plans, strict=True), start=1):
-        run.land(plan, patch.adaptations, _left_out(patch, plan))
+        run.land(patch, plan)
         if progress is not None:
             progress(patch.name, number, len(plans))
     outcomes = tuple(o for outcome in run.outcomes for o in outcome)
@@ -183,19 +185,17 @@ class _Run:
         self.outcomes: list[list[HunkOutcome]] = []
         self.patches: list[RebasedPatch] = []
 
-    def land(
-        self, plan: PatchPlan, adaptations: Sequence[Adaptation], banned: Mapping[int, Verdict]
-    ) -> None:
+    def land(self, patch: PatchInput, plan: PatchPlan) -> None:
         """Place one patch and take its result as the new state."""
         before = self.target
         landing = land_patch(
             plan, self.base, before,
-            adaptations=adaptations, missing=self.missing, banned=banned,
+            adaptations=patch.adaptations, missing=self.missing, banned=_left_out(patch, plan),
         )  # fmt: skip
         after = before.with_changes(landing.contents, landing.modes)
         drifts = drifts_of(plan, landing, self.base, before, after)
         self._shift_outcomes(before, landing)
-        self.outcomes.append(_outcomes(plan, landing, drifts))
+        self.outcomes.append(_outcomes(plan, landing, drifts, patch.acceptances))
         self.patches.append(_rebased(plan, landing, before, after))
         self.missing += missing_from(plan, landing)
         self.base = self.base.with_changes(plan.after)
@@ -222,6 +222,7 @@ def _outcomes(
     plan: PatchPlan,
     landing: Landing,
     drifts: Mapping[int, DriftReport],
+    acceptances: Sequence[Acceptance],
 ) -> list[HunkOutcome]:
     result = []
     for file in plan.files:
@@ -230,6 +231,8 @@ def _outcomes(
             span: Span | None = landing.spans.get(number)
             placed = verdict.status is Status.PLACED
             report = drifts.get(number, DriftReport())
+            hunk = hunk_of(plan, number)
+            left, accepted = split_accepted(report.drifts, number, hunk, acceptances)
             result.append(
                 HunkOutcome(
                     patch=plan.patch.name,
@@ -241,7 +244,8 @@ def _outcomes(
                     definition_after=verdict.definition_after,
                     method=verdict.method,
                     evidence=verdict.evidence,
-                    drifts=report.drifts,
+                    drifts=left,
+                    accepted=accepted,
                     target_lines=(span[1], span[2]) if span and placed else None,
                     reason=verdict.reason,
                     candidates=verdict.candidates,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from patchkit.config import Config
 from patchkit.errors import PatchkitError
-from patchkit.placing.rebase import PatchInput, RebasedPatch, RebaseResult, rebase_series
+from patchkit.placing.rebase import RebasedPatch, RebaseResult, rebase_series
 from patchkit.proving.judge import TreeRun, explain
 from patchkit.proving.run import Runner, lay_out
 from patchkit.repository.applied import apply_series, with_overlay
@@ -22,9 +22,8 @@ from patchkit.repository.verdicts import (
     source_digest,
     with_dependencies,
 )
-from patchkit.series.anchoring import stored_adaptations
+from patchkit.series.anchoring import series_inputs
 from patchkit.series.proof_digest import digest_patches, digest_tests
-from patchkit.series.series import anchors_name
 from patchkit.series.verdict import StoredVerdict, judge
 from patchkit.tree import SourceTree
 
@@ -243,16 +242,7 @@ def _rebase(
 ) -> RebaseResult:
     base, _ = with_overlay(config.root, stored, base)
     target, _ = with_overlay(config.root, stored, target)
-    inputs = [
-        PatchInput(
-            name,
-            data,
-            stored_adaptations(stored.series.anchors.get(name), anchors_name(name)),
-            frozenset() if name in needed else None,
-        )
-        for name, data in stored.series.patches.items()
-    ]
-    return rebase_series(inputs, base, target)
+    return rebase_series(series_inputs(stored.series, stored.place, chosen=needed), base, target)
 
 
 def _landing(result: RebaseResult, patch: RebasedPatch, needed: Sequence[str], release: str) -> str:
@@ -265,7 +255,7 @@ def _landing(result: RebaseResult, patch: RebasedPatch, needed: Sequence[str], r
             return f"it does not land on v{release}: {hunk} is {status}"
     if not patch.data:
         return f"v{release} holds it already"
-    drifts = [d.name for o in result.outcomes if o.patch == patch.name for d in o.drifts]
+    drifts = [d.text for o in result.outcomes if o.patch == patch.name for d in o.drifts]
     if drifts:
-        return f"it lands, and v{release} no longer defines {drifts[0]}"
+        return f"it lands on changed ground: {drifts[0]}"
     return ""

@@ -13,9 +13,10 @@ from patchkit.diff.model import Patch
 from patchkit.errors import PatchkitError
 from patchkit.repository.applied import apply_series
 from patchkit.repository.move import Request, SeriesMove
+from patchkit.repository.session import decided
 from patchkit.repository.store import Stored, follow_same_as, release_folder
 from patchkit.repository.workspace import Replacement, read_folder
-from patchkit.series.anchoring import plan_on, renewed, with_adaptation
+from patchkit.series.anchoring import plan_on, renewed, with_overrides
 from patchkit.series.series import (
     ANCHORS_SUFFIX,
     OVERLAY,
@@ -64,23 +65,21 @@ def plan_deliveries(
 def replacements(
     config: Config, request: Request, moves: Sequence[SeriesMove], deliveries: Sequence[Delivery]
 ) -> list[Replacement]:
-    """Return all that is to be written: release folders, and adaptations beside their patches."""
+    """Return all that is to be written: release folders, and decisions beside their patches."""
     wanted = [
         Replacement(delivery.path, delivery.content)
         for delivery in deliveries
         if delivery.path and delivery.storing in (Storing.WRITTEN, Storing.UPDATED)
     ]
-    anchors: dict[Path, bytes] = {}
-    by_folder = {move.stored.folder: move for move in moves}
-    for settled in request.settled:
-        move = by_folder[settled.series]
+    for move in moves:
         stored = move.stored
-        plan = next(p.plan for p in move.result.patches if p.name == settled.patch)
-        name = anchors_name(settled.patch)
-        path = config.root / release_folder(stored.folder, stored.same_as or stored.release) / name
-        before = anchors.get(path, stored.series.anchors.get(settled.patch))
-        anchors[path] = with_adaptation(before, plan, settled.adaptation, name)
-    return wanted + [Replacement(path, data) for path, data in anchors.items()]
+        folder = config.root / release_folder(stored.folder, stored.same_as or stored.release)
+        for patch, added in decided(request.settled, stored.folder).items():
+            plan = next(p.plan for p in move.result.patches if p.name == patch)
+            name = anchors_name(patch)
+            data = with_overrides(stored.series.anchors.get(patch), plan, added, name)
+            wanted.append(Replacement(folder / name, data))
+    return wanted
 
 
 def _plan(config: Config, request: Request, move: SeriesMove, several: bool) -> Delivery:

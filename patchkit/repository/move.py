@@ -11,7 +11,7 @@ from patchkit.errors import PatchkitError
 from patchkit.outcome import HunkOutcome
 from patchkit.placing.rebase import PatchInput, Progress, RebasedPatch, RebaseResult, rebase_series
 from patchkit.repository.applied import apply_series, with_overlay
-from patchkit.repository.session import Settled, Skip
+from patchkit.repository.session import Settled, Skip, decided
 from patchkit.repository.store import (
     Stored,
     nearest_base,
@@ -19,8 +19,7 @@ from patchkit.repository.store import (
     stored_releases,
 )
 from patchkit.repository.verdicts import is_fresh, read_verdicts
-from patchkit.series.anchoring import stored_adaptations
-from patchkit.series.series import anchors_name
+from patchkit.series.anchoring import series_inputs
 from patchkit.series.verdict import StoredVerdict, Verdict
 from patchkit.tree import SourceTree
 from patchkit.upstream.pins import normalise_version
@@ -178,26 +177,19 @@ def _is_fresh_there(config: Config, stored: Stored, verdict: StoredVerdict) -> b
 def _inputs(
     stored: Stored, request: Request, superseded: Collection[str]
 ) -> tuple[PatchInput, ...]:
-    """Return the patches with their adaptations; what was settled now replaces what was stored."""
-    inputs = []
-    for name, data in stored.series.patches.items():
-        here = [s.adaptation for s in request.settled if _is_of(s, stored, name)]
-        renewed = {(a.release, hunk) for a in here for hunk in a.hunks}
-        place = f"{stored.place}/{anchors_name(name)}"
-        kept = [
-            adaptation
-            for adaptation in stored_adaptations(stored.series.anchors.get(name), place)
-            if renewed.isdisjoint((adaptation.release, hunk) for hunk in adaptation.hunks)
-        ]
-        skips = [k for k in request.skips if (k.series, k.patch) == (stored.folder, name)]
-        whole = name in superseded or any(skip.hunks is None for skip in skips)
-        hunks = frozenset(hunk for skip in skips for hunk in skip.hunks or ())
-        inputs.append(PatchInput(name, data, (*kept, *here), None if whole else hunks))
-    return tuple(inputs)
-
-
-def _is_of(settled: Settled, stored: Stored, patch: str) -> bool:
-    return (settled.series, settled.patch) == (stored.folder, patch)
+    """Return the patches with what was decided on them, before and in this move."""
+    skips = [skip for skip in request.skips if skip.series == stored.folder]
+    gone = {skip.patch for skip in skips if skip.hunks is None} | {*superseded}
+    left_out: dict[str, frozenset[int]] = {}
+    for skip in skips:
+        left_out[skip.patch] = left_out.get(skip.patch, frozenset()).union(skip.hunks or ())
+    return series_inputs(
+        stored.series,
+        stored.place,
+        chosen=[name for name in stored.series.patches if name not in gone],
+        left_out=left_out,
+        added=decided(request.settled, stored.folder),
+    )
 
 
 def _no_base(folder: str, releases: list[str], fact: str) -> PatchkitError:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from patchkit.errors import PatchkitError
+from patchkit.placing.acceptance import Acceptance
 from patchkit.placing.adaptation import Adaptation
 from patchkit.repository.workspace import read_folder
+from patchkit.series.override import Overrides
 
-FORMAT = 1
+FORMAT = 2
 STATE = "state.json"
 FILES = "files/"
 
@@ -47,11 +49,28 @@ class Skip:
 
 @dataclass(frozen=True)
 class Settled:
-    """An adaptation that a person gave in this rebase; stored only when all of it is done."""
+    """What a person decided in this rebase; stored only when all of it is done."""
 
     series: str
     patch: str
-    adaptation: Adaptation
+    decision: Adaptation | Acceptance
+
+    @property
+    def hunks(self) -> tuple[int, ...]:
+        """The hunks that the decision is about."""
+        if isinstance(self.decision, Acceptance):
+            return (self.decision.hunk,)
+        return self.decision.hunks
+
+
+def decided(settled: Iterable[Settled], series: str) -> dict[str, Overrides]:
+    """Return what was decided on each patch of a series."""
+    found: dict[str, Overrides] = {}
+    for item in settled:
+        if item.series == series:
+            known = found.get(item.patch, Overrides())
+            found[item.patch] = known.with_decision(item.decision)
+    return found
 
 
 @dataclass(frozen=True)
@@ -190,7 +209,9 @@ def _skip(entry: dict[str, Any]) -> Skip:
 
 
 def _settled(entry: dict[str, Any]) -> Settled:
-    stored = entry["adaptation"]
+    stored = entry["decision"]
+    if "surface" in stored:
+        return Settled(entry["series"], entry["patch"], Acceptance(**stored))
     lists = {key: tuple(stored[key]) for key in ("hunks", "base_hunks")}
     return Settled(entry["series"], entry["patch"], Adaptation(**{**stored, **lists}))
 

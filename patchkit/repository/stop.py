@@ -1,15 +1,19 @@
-"""Where a move stops for a person, and how it goes on: what is edited becomes an adaptation."""
+"""Where a move stops for a person, and how it goes on.
+
+What is edited becomes an adaptation; a drift that is lived with becomes an acceptance.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from patchkit.diff import Hunk, format_hunk
 from patchkit.errors import PatchkitError
 from patchkit.outcome import HunkOutcome, Status
+from patchkit.placing.acceptance import accept
 from patchkit.placing.adaptation import make_adaptation
 from patchkit.placing.landing import place_patch
 from patchkit.placing.place import Verdict
@@ -137,15 +141,37 @@ def request_of(state: State) -> Request:
 
 
 def settle(
-    state: State, stopped: OpenPatch, edits: Edits, reason: str | None, place: str
+    state: State,
+    stopped: OpenPatch,
+    edits: Edits,
+    reason: str | None,
+    place: str,
+    *,
+    accept_drifts: bool = False,
 ) -> tuple[Settled, ...]:
-    """Return the adaptations that a person's edits are; raises PatchkitError for what is left."""
-    _refuse_unfinished(state, edits, place)
+    """Return the adaptations that a person's edits are; raises PatchkitError for what is left.
+
+    Where drifts are accepted, a file in which nothing is open but drifts may be as it was laid out.
+    """
+    drifted = {o.hunk for o in stopped.outcomes if o.drifted} if accept_drifts else set()
+    if accept_drifts and not drifted:
+        raise PatchkitError(
+            "no open hunk has drifted: there is nothing to accept",
+            place=f"{state.series}/{state.patch}",
+            hint="edit the files that are laid out, or --skip the patch",
+        )
+    left = [file for file in edits.untouched if not drifted.issuperset(file.hunks)]
+    unaccepted = any(o.drifted for o in stopped.outcomes) and not accept_drifts
+    _refuse_unfinished(state, replace(edits, untouched=tuple(left)), place, drifted=unaccepted)
     if not reason or not reason.strip():
         raise PatchkitError(
-            "the edit needs a reason, which is stored with it",
+            "the edit needs a reason, which is stored with it"
+            if edits.edited
+            else "accepting a drift needs a reason, which is stored with it",
             place=f"{state.series}/{state.patch}",
-            hint='give --reason "why the patch has to be different there"',
+            hint='give --reason "why the patch has to be different there"'
+            if edits.edited
+            else 'give --reason "why the patch is right on the changed ground"',
         )
     if stopped.files != state.files:
         raise PatchkitError(
@@ -155,7 +181,8 @@ def settle(
         )
     settled = []
     for file in state.files:
-        assert file.path is not None
+        if file.path is None or file.path not in edits.edited:
+            continue
         adaptation = make_adaptation(
             release=stopped.target.version or stopped.target.name,
             path=file.path,
@@ -168,6 +195,24 @@ def settle(
     return tuple(settled)
 
 
+def accepted_drifts(
+    state: State, moves: Sequence[SeriesMove], reason: str | None
+) -> tuple[Settled, ...]:
+    """Return the acceptance of all that drifted of the open patch's open hunks."""
+    found = []
+    for move in moves:
+        if move.stored.folder != state.series:
+            continue
+        plan = next(p.plan for p in move.result.patches if p.name == state.patch)
+        target = move.result.target
+        for outcome in move.open:
+            if outcome.patch == state.patch and outcome.hunk in state.hunks and outcome.drifted:
+                hunk, release = hunk_of(plan, outcome.hunk), target.version or target.name
+                accepted = accept(outcome.drifts, outcome.hunk, hunk, release, reason or "")
+                found += [Settled(state.series, state.patch, one) for one in accepted]
+    return tuple(found)
+
+
 def refuse_what_does_not_hold(
     settled: Sequence[Settled], moves: Sequence[SeriesMove], place: str
 ) -> None:
@@ -176,7 +221,7 @@ def refuse_what_does_not_hold(
     for item in settled:
         move = next(move for move in moves if move.stored.folder == item.series)
         for outcome in move.open:
-            if outcome.patch == item.patch and outcome.hunk in item.adaptation.hunks:
+            if outcome.patch == item.patch and outcome.hunk in item.hunks:
                 why = "; ".join(d.text for d in outcome.drifts) or outcome.reason or outcome.status
                 problems.append(f"hunk {outcome.hunk}: {why}")
     if problems:
@@ -200,7 +245,7 @@ def skip_of(state: State, hunks: Sequence[int]) -> Skip:
     return Skip(state.series, state.patch, tuple(sorted(set(hunks))) if hunks else None)
 
 
-def _refuse_unfinished(state: State, edits: Edits, place: str) -> None:
+def _refuse_unfinished(state: State, edits: Edits, place: str, *, drifted: bool) -> None:
     if edits.strays:
         raise PatchkitError(
             f"{', '.join(edits.strays)} is not among the files to edit",
@@ -212,7 +257,9 @@ def _refuse_unfinished(state: State, edits: Edits, place: str) -> None:
         raise PatchkitError(
             "not settled yet: " + "; ".join(lines),
             place=f"{state.series}/{state.patch}",
-            hint="edit each file, or leave the patch out with `patchkit rebase --skip --yes`",
+            hint="edit each file, "
+            + ("say --accept-drift where what drifted is right as it landed, " if drifted else "")
+            + "or leave the patch out with `patchkit rebase --skip --yes`",
         )
 
 

@@ -2,8 +2,8 @@
 
 `NAME.anchors.toml` has two parts. `[generated]` is a pure function of base tree and diff: place,
 definition and its fingerprint, typed edits with their neighbours, and the surface that the new code
-uses. `[override]` is a person's: adaptations, each with a reason. It is kept letter for letter when
-the rest is generated anew.
+uses. `[override]` is a person's: adaptations and accepted drifts, each with a reason. It is kept
+letter for letter when the rest is generated anew.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import ast
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tomlkit
 
 from patchkit.errors import PatchkitError
 from patchkit.names.surface import reads
-from patchkit.placing.adaptation import FINGERPRINT_FORMAT, Adaptation, fingerprint_hunk
+from patchkit.placing.adaptation import FINGERPRINT_FORMAT, fingerprint_hunk
 from patchkit.placing.file_edits import FileEdits, FileJob
 from patchkit.placing.landing import authored_lines
 from patchkit.placing.plan import PatchPlan, PlannedFile
+from patchkit.series.override import Overrides, format_overrides, parse_overrides
 from patchkit.syntax.build import parse_module, try_module
 from patchkit.syntax.edit import Edit
 from patchkit.syntax.outline import outline_of
@@ -39,8 +39,8 @@ class Anchors:
     """The two parts of an anchors file: `generated` as text, the overrides as values and text."""
 
     generated: str
-    adaptations: tuple[Adaptation, ...] = ()
-    override_text: str = ""
+    overrides: Overrides
+    override_text: str
 
 
 def parse_anchors(data: bytes, place: str) -> Anchors:
@@ -55,92 +55,27 @@ def parse_anchors(data: bytes, place: str) -> Anchors:
             f"format is {table.get('format')!r}", place=place, expected=str(FORMAT),
             hint="this patchkit reads format 1; a newer one may have written the file",
         )  # fmt: skip
-    override = table.get("override", {})
-    entries = override.get("adaptation", []) if isinstance(override, dict) else None
-    if not isinstance(entries, list):
-        raise PatchkitError("override.adaptation is not a list of tables", place=place)
-    unknown = sorted(set(override) - {"adaptation"})
-    if unknown:
-        raise PatchkitError(
-            f"unknown field `override.{unknown[0]}`", place=place, expected="override.adaptation"
-        )
+    overrides = parse_overrides(table.get("override", {}), place)
     found = _OVERRIDE.search(text)
     generated = text.find("[generated]")
-    if override and (found is None or found.start() < generated):
+    if overrides and (found is None or found.start() < generated):
         raise PatchkitError(
             "the overrides do not follow the generated part under a head of their own",
             place=place,
-            expected="[[override.adaptation]] after [generated]",
+            expected="[[override.adaptation]] and [[override.drift]] after [generated]",
         )
     split = found.start() if found else len(text)
-    adaptations = tuple(
-        _adaptation(e, f"{place}: adaptation {i}") for i, e in enumerate(entries, 1)
-    )
-    return Anchors(text[:split], adaptations, text[split:])
+    return Anchors(text[:split], overrides, text[split:])
 
 
-_FIELDS: Mapping[str, type] = {
-    "release": str, "path": str, "hunks": list, "reason": str, "base_hunks": list,
-    "target_definitions": dict, "diff": str,
-}  # fmt: skip
-
-
-def _adaptation(entry: Any, place: str) -> Adaptation:
-    if not isinstance(entry, dict):
-        raise PatchkitError("an adaptation is not a table", place=place)
-    for name, kind in _FIELDS.items():
-        if not isinstance(entry.get(name), kind):
-            raise PatchkitError(f"field `{name}` is missing or not a {kind.__name__}", place=place)
-    unknown = sorted(set(entry) - set(_FIELDS))
-    if unknown:
-        raise PatchkitError(f"unknown field `{unknown[0]}`", place=place)
-    if not entry["reason"].strip():
-        raise PatchkitError("the reason is empty", place=place)
-    hunks, fingerprints = entry["hunks"], entry["base_hunks"]
-    if not hunks or len(hunks) != len(fingerprints):
-        raise PatchkitError("`hunks` and `base_hunks` differ in length or are empty", place=place)
-    if not all(isinstance(n, int) for n in hunks):
-        raise PatchkitError("`hunks` holds something that is not a number", place=place)
-    values = {**entry, "hunks": tuple(hunks), "base_hunks": tuple(map(str, fingerprints))}
-    return Adaptation(**values)
-
-
-def format_anchors(generated: str, adaptations: Sequence[Adaptation], kept: str = "") -> bytes:
-    """Return an anchors file: generated part, kept overrides, then the new adaptations."""
+def format_anchors(generated: str, added: Overrides, kept: str = "") -> bytes:
+    """Return an anchors file: generated part, kept overrides, then the new ones."""
     text = generated
     if kept:
         text += kept if kept.endswith("\n") else kept + "\n"
-    for adaptation in adaptations:
-        text += ("" if text.endswith("\n\n") else "\n") + _adaptation_text(adaptation)
+    for override in format_overrides(added):
+        text += ("" if text.endswith("\n\n") else "\n") + override
     return text.encode("utf-8")
-
-
-def _adaptation_text(adaptation: Adaptation) -> str:
-    table = tomlkit.table()
-    table.add("release", adaptation.release)
-    table.add("path", adaptation.path)
-    table.add("hunks", list(adaptation.hunks))
-    table.add("reason", adaptation.reason)
-    table.add("base_hunks", list(adaptation.base_hunks))
-    definitions = tomlkit.inline_table()
-    definitions.update(dict(adaptation.target_definitions))
-    table.add("target_definitions", definitions)
-    table.add("diff", _multiline(adaptation.diff))
-    array = tomlkit.aot()
-    array.append(table)
-    override = tomlkit.table(is_super_table=True)
-    override.add("adaptation", array)
-    document = tomlkit.document()
-    document.add("override", override)
-    return tomlkit.dumps(document)
-
-
-def _multiline(text: str) -> tomlkit.items.String:
-    """A diff as a literal block where TOML can hold it so, else as an escaped string."""
-    plain = "'''" not in text and not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text)
-    if plain:
-        return tomlkit.string(text, literal=True, multiline=True)
-    return tomlkit.string(text)
 
 
 # Generation --------------------------------------------------------------------------------------
@@ -248,20 +183,3 @@ def _signatures(source: bytes, lines: Iterable[tuple[int, int]]) -> set[str]:
     }  # fmt: skip
     functions = [defined[name] for name in called if isinstance(defined.get(name), ast.FunctionDef)]
     return {f"{f.name}({ast.unparse(f.args)})" for f in functions if isinstance(f, ast.FunctionDef)}
-
-
-def contradictions(anchors: Anchors, plan: PatchPlan, place: str) -> tuple[str, ...]:
-    """Return how the overrides contradict the patch that they stand beside."""
-    hunks = {job.number: job.hunk for file in plan.files for job in file.jobs}
-    problems = []
-    for adaptation in anchors.adaptations:
-        for number, known in zip(adaptation.hunks, adaptation.base_hunks, strict=True):
-            hunk = hunks.get(number)
-            if hunk is None:
-                problems.append(f"{place}: an adaptation names hunk {number}, of {len(hunks)}")
-            elif fingerprint_hunk(hunk) != known:
-                problems.append(
-                    f"{place}: hunk {number} has changed since its adaptation for "
-                    f"{adaptation.release} was made"
-                )
-    return tuple(problems)

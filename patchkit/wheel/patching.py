@@ -166,9 +166,8 @@ def _place_some(
 ) -> None:
     """Place the chosen patches on a tree without the others, each proven."""
     # a whole series does not need the engine, whose import takes longer than writing the wheel
-    from patchkit.placing.rebase import PatchInput, rebase_series
-    from patchkit.series.anchoring import stored_adaptations
-    from patchkit.series.series import anchors_name
+    from patchkit.placing.rebase import rebase_series
+    from patchkit.series.anchoring import series_inputs
 
     for series in stored:
         chosen = {name for folder, name in selection.chosen if folder == series.folder}
@@ -179,14 +178,7 @@ def _place_some(
         _lay_over(run, root, series)
         if not chosen:
             continue
-        inputs = [
-            PatchInput(
-                name, data,
-                stored_adaptations(series.series.anchors.get(name), anchors_name(name)),
-                frozenset() if name in chosen else None,
-            )
-            for name, data in series.series.patches.items()
-        ]  # fmt: skip
+        inputs = series_inputs(series.series, series.place, chosen=chosen)
         result = rebase_series(inputs, whole, run.tree)
         run.tree = result.tree
         run.notes += result.notes

@@ -1,6 +1,8 @@
 """Rebase on small trees that stand for releases; the engine is the real one."""
 
 import json
+import shutil
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -210,6 +212,7 @@ def test_a_conflict_lays_out_the_file_and_stores_nothing(
         "patch": "pages.patch",
         "note": ".patchkit/rebase/pages.patch.conflict.md",
         "files": [{"edit": f".patchkit/rebase/files/{PAGES}", "path": PAGES, "hunks": [1]}],
+        "drifted": [],
     }
     assert files(store) == before
     laid_out = files(store / ".patchkit/rebase")
@@ -582,3 +585,93 @@ def test_a_drifted_hunk_can_be_left_out(drifting: Path, capsys: Out) -> None:
     assert run(["rebase", "--skip", "--yes"]) == 0
     assert "vllm/pages.py: left out on request" in capsys.readouterr().out
     assert files(drifting / "patches/v0.32.0")["series"] == b""
+
+
+def test_people_are_told_that_a_drift_can_be_accepted(drifting: Path, capsys: Out) -> None:
+    run(["rebase", "v0.32.0"])
+    assert capsys.readouterr().out.splitlines()[-4:] == [
+        "  edit .patchkit/rebase/files/vllm/pages.py",
+        'then: patchkit rebase --continue --reason "..."',
+        'or:   patchkit rebase --continue --accept-drift --reason "..."',
+        "or:   patchkit rebase --skip --yes   or   patchkit rebase --abort",
+    ]
+    assert run(["rebase", "--continue", "--reason", "fine"]) == 1
+    assert capsys.readouterr().err == (
+        "error: patches/pages.patch: not settled yet: "
+        "hunk 1, in .patchkit/rebase/files/vllm/pages.py\n"
+        "hint: edit each file, say --accept-drift where what drifted is right as it landed, "
+        "or leave the patch out with `patchkit rebase --skip --yes`\n"
+    )
+    assert run(["rebase", "--continue", "--accept-drift"]) == 1
+    assert capsys.readouterr().err == (
+        "error: patches/pages.patch: accepting a drift needs a reason, which is stored with it\n"
+        'hint: give --reason "why the patch is right on the changed ground"\n'
+    )
+    assert (drifting / ".patchkit/rebase/state.json").exists()
+
+
+def test_an_accepted_drift_is_stored_with_its_reason_and_holds(
+    drifting: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    run(["rebase", "v0.32.0"])
+    capsys.readouterr()
+    accept = ["rebase", "--continue", "--accept-drift", "--reason", "set by the plugin"]
+    assert run([*accept, "--json"]) == 0
+    (outcome,) = report(capsys, check)["outcomes"]
+    assert (outcome["drifted"], outcome["drifts"]) == (False, [])
+    assert [(a["name"], a["reason"]) for a in outcome["accepted"]] == [
+        ("stride", "set by the plugin")
+    ]
+    assert b"blocks.stride" in files(drifting / "patches/v0.32.0")["pages.patch"]
+    anchors = tomllib.loads((drifting / "patches/v0.28.0/pages.anchors.toml").read_text())
+    (stored,) = anchors["override"]["drift"]
+    assert stored == {
+        "release": "0.32.0",
+        "hunk": 1,
+        "base_hunk": stored["base_hunk"],
+        "kind": "attribute",
+        "name": "stride",
+        "surface": outcome["accepted"][0]["surface"],
+        "text": outcome["accepted"][0]["text"],
+        "reason": "set by the plugin",
+    }
+    # the same again, and on a later release that lacks it as well
+    shutil.rmtree(drifting / "patches/v0.32.0")
+    assert run(["rebase", "v0.32.0"]) == 0
+    assert "accepted: attribute `stride` is defined" in capsys.readouterr().out
+    trees["v0.33.0"] = tree("0.33.0", dict(trees["v0.32.0"].files))
+    assert run(["rebase", "v0.33.0", "--from", "v0.28.0"]) == 0
+
+
+def test_an_acceptance_falls_with_the_hunk_that_it_was_given_for(
+    drifting: Path, capsys: Out
+) -> None:
+    run(["rebase", "v0.32.0"])
+    run(["rebase", "--continue", "--accept-drift", "--reason", "set by the plugin"])
+    shutil.rmtree(drifting / "patches/v0.32.0")
+    changed = drifting / "patches/v0.28.0/pages.patch"
+    changed.write_bytes(changed.read_bytes().replace(b"total + blocks", b"total - blocks"))
+    capsys.readouterr()
+    assert run(["rebase", "v0.32.0"]) == 3
+    assert "placed, drifted" in capsys.readouterr().out
+    assert run(["check", "--frozen"]) == 3
+    assert (
+        "patches/v0.28.0/pages.anchors.toml: anchors: "
+        "hunk 1 has changed since its drift of `stride` was accepted\n"
+    ) in capsys.readouterr().out
+
+
+def test_a_conflict_is_not_accepted_with_a_drift(store: Path, capsys: Out) -> None:
+    run(["rebase", "v0.30.0"])
+    capsys.readouterr()
+    assert run(["rebase", "--continue", "--accept-drift", "--reason", "fine"]) == 1
+    assert capsys.readouterr().err == (
+        "error: patches/pages.patch: no open hunk has drifted: there is nothing to accept\n"
+        "hint: edit the files that are laid out, or --skip the patch\n"
+    )
+    assert (store / ".patchkit/rebase/state.json").exists()
+
+
+def test_accepting_is_a_way_to_go_on(capsys: Out) -> None:
+    assert run(["rebase", "v0.32.0", "--accept-drift"]) == 2
+    assert "--accept-drift is for --continue" in capsys.readouterr().err
