@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from difflib import unified_diff
 
+import pytest
+
 import patchkit
 from patchkit import RebaseResult, SourceTree
 
@@ -98,15 +100,133 @@ def test_required_parameter_is_blocked_where_its_caller_did_not_land() -> None:
     assert result.tree.files[A].decode() == base[A]
 
 
-def test_optional_parameter_lands_without_its_caller() -> None:
-    base = {A: "def f(a):\n    return a\n", B: "def use():\n    x = 1\n    return f(x)\n"}
+# What only introduces something falls with those that were to use it
+
+F = "def f(a):\n    return a\n"
+USES_F = "def use():\n    x = 1\n    return f(x)\n"
+REWRITTEN = "def use():\n    return g()\n"
+
+
+def test_optional_parameter_falls_with_the_only_call_that_passes_it() -> None:
+    base = {A: F, B: USES_F}
+    authored = {A: F.replace("a):", "a, b=None):"), B: USES_F.replace("f(x)", "f(x, b=2)")}
+    result = move(base, authored, {A: F, B: REWRITTEN})
+    assert verdicts(result)[0] == ("blocked", ("patch-1#2",))
+    assert result.outcomes[0].reason == "`b` is for patch-1#2, which did not land"
+    assert result.tree.files[A].decode() == F
+    assert verdicts(move(base, authored, base)) == [("placed", ()), ("placed", ())]
+
+
+def test_optional_parameter_that_its_function_reads_lands_without_its_caller() -> None:
+    base = {A: F, B: USES_F}
     authored = {
-        A: "def f(a, b=None):\n    return a\n",
-        B: "def use():\n    x = 1\n    return f(x, b=2)\n",
+        A: "def f(a, b=None):\n    return a if b is None else b\n",
+        B: USES_F.replace("f(x)", "f(x, b=2)"),
     }
-    result = move(base, authored, {A: base[A], B: "def use():\n    return g()\n"})
-    assert str(result.outcomes[0].status) == "placed"
+    result = move(base, authored, {A: F, B: REWRITTEN})
+    assert verdicts(result)[0] == ("placed", ())
     assert result.tree.files[A].decode() == authored[A]
+
+
+def test_definition_falls_with_its_only_caller_and_its_import() -> None:
+    base, authored = {A: MODULE_A, B: MODULE_B}, {A: WITH_HELPER, B: USES_HELPER}
+    target = {A: MODULE_A, B: "from vllm.a import one\n\n\nclass Use:\n    x = one()\n"}
+    result = move(base, authored, target)
+    assert verdicts(result)[0] == ("blocked", ("patch-1#2",))
+    assert result.outcomes[0].reason == "`helper` is for patch-1#2, which did not land"
+    assert {p: c.decode() for p, c in result.tree.files.items()} == target
+
+
+def test_definition_with_another_caller_that_lands_stays() -> None:
+    base = {A: MODULE_A, B: MODULE_B, C: MODULE_C}
+    uses = (
+        "from vllm.a import helper\nfrom vllm.b import use\n\n\n"
+        "def top():\n    return use(helper())\n"
+    )
+    authored = {A: WITH_HELPER, B: USES_HELPER, C: uses}
+    target = {**base, B: "from vllm.a import one\n\n\nclass Use:\n    x = one()\n"}
+    result = move(base, authored, target)
+    assert [status for status, _ in verdicts(result)] == ["placed", "orphaned", "placed"]
+
+
+def test_definition_that_nothing_in_the_patch_uses_stays() -> None:
+    base = {A: MODULE_A, B: MODULE_B}
+    authored = {A: WITH_HELPER, B: MODULE_B.replace("x = one()", "x = one() + 1")}
+    target = {A: MODULE_A, B: "from vllm.a import one\n\n\nclass Use:\n    x = one()\n"}
+    assert verdicts(move(base, authored, target))[0] == ("placed", ())
+
+
+LONG = "import os\n" + "\n" * 8 + "def use():\n    x = os.one()\n    return x\n"
+
+
+def test_import_falls_with_its_only_use_in_the_file() -> None:
+    authored = LONG.replace("import os\n", "import os\nimport re\n")
+    authored = authored.replace("os.one()", "os.one(re.compile)")
+    target = LONG.replace("    x = os.one()\n    return x\n", "    return os.two()\n")
+    result = move({A: LONG}, {A: authored}, {A: target})
+    assert verdicts(result) == [("blocked", ("patch-1#2",)), ("conflicted", ())]
+    assert result.tree.files[A].decode() == target
+
+
+K = "class K:\n    def one(self):\n        return 1\n"
+
+
+def test_method_falls_with_its_only_caller_unless_upstream_knows_the_name() -> None:
+    base = {A: K, B: "def use(k):\n    return k.one()\n"}
+    extra = "\n    def extra(self):\n        return 2\n"
+    authored = {A: K + extra, B: base[B].replace("k.one()", "k.one() + k.extra()")}
+    target = {A: K, B: "class Use: pass\n"}
+    result = move(base, authored, target)
+    assert verdicts(result)[0] == ("blocked", ("patch-1#2",))
+    known = {C: "def run(k):\n    return k.extra()\n"}
+    result = move({**base, **known}, {**authored, **known}, {**target, **known})
+    assert verdicts(result)[0] == ("placed", ())
+
+
+def test_definition_that_is_registered_is_used_by_whoever_registers_it() -> None:
+    base, authored = {A: MODULE_A, B: MODULE_B}, {A: WITH_HELPER, B: USES_HELPER}
+    target = {A: MODULE_A, B: "class Use: pass\n"}
+    authored[A] = WITH_HELPER.replace("def helper", "@one\ndef helper")
+    assert verdicts(move(base, authored, target))[0] == ("placed", ())
+    authored[A] = WITH_HELPER.replace("def helper", "@functools.cache\ndef helper")
+    assert verdicts(move(base, authored, target))[0] == ("blocked", ("patch-1#2",))
+
+
+KERNEL = "def kernel(x_ptr, N):\n    pass\n"
+LAUNCH = "def launch(x, n):\n    grid = (n,)\n    kernel[grid](x, n)\n    return x\n"
+
+
+@pytest.mark.parametrize("argument", ["S=1", "1"])
+def test_kernel_and_its_launch_stand_or_fall_together(argument: str) -> None:
+    base = {A: KERNEL, B: LAUNCH}
+    launch = LAUNCH.replace("(x, n)\n    r", f"(x, n, {argument})\n    r")
+    authored = {A: KERNEL.replace("N)", "N, S)"), B: launch}
+    result = move(base, authored, {A: KERNEL, B: "class Launch:\n    pass\n"})
+    assert verdicts(result) == [("blocked", ("patch-1#2",)), ("orphaned", ())]
+    result = move(base, authored, {A: "class Kernel:\n    pass\n", B: LAUNCH})
+    assert verdicts(result) == [("orphaned", ()), ("blocked", ("patch-1#1",))]
+
+
+def test_argument_of_a_constructor_falls_with_its_parameter_or_field() -> None:
+    init = "class Spec:\n    def __init__(self, a):\n        self.a = a\n"
+    data = "@dataclass\nclass Spec:\n    a: int\n"
+    call = "def make():\n    return Spec(1)\n"
+    target = {A: "class Other:\n    pass\n", B: call}
+    for old, new in (
+        (init, init.replace("a):", "a, b=0):")),
+        (data, data + "    b: int = 0\n"),
+    ):
+        authored = {A: new, B: call.replace("Spec(1)", "Spec(1, b=2)")}
+        result = move({A: old, B: call}, authored, target)
+        assert verdicts(result)[1] == ("blocked", ("patch-1#1",))
+
+
+def test_argument_by_position_does_not_count_self() -> None:
+    old = "class K:\n    def m(self, a):\n        return a\n"
+    call = "def use(k):\n    return k.m(1)\n"
+    authored = {A: old.replace("a):", "a, b=0):"), B: call.replace("m(1)", "m(1, 2)")}
+    result = move({A: old, B: call}, authored, {A: "class Other:\n    pass\n", B: call})
+    assert verdicts(result)[1] == ("blocked", ("patch-1#1",))
 
 
 def test_import_of_a_name_that_the_whole_target_lost_is_refused() -> None:
@@ -150,3 +270,36 @@ def test_import_that_upstream_has_under_another_statement_is_not_added_twice() -
     target = {B: "import os\n\n\ndef use():\n    return os\n\n\nimport re\n"}
     result = move(base, authored, target)
     assert result.tree.files[B].decode().count("import re") == 1
+
+
+NEW = "vllm/new.py"
+
+
+def added(path: str, text: str) -> bytes:
+    lines = text.splitlines(keepends=True)
+    head = f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n"
+    return (head + "".join("+" + line for line in lines)).encode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["from vllm.new import one", "import vllm.new", "from vllm import new", "from .new import one"],
+)
+def test_import_of_a_new_file_falls_where_upstream_has_another_of_that_name(line: str) -> None:
+    patch = added(NEW, "def one():\n    return 1\n") + diff(MODULE_A, f"{line}\n" + MODULE_A, A)
+    base = {A: MODULE_A.encode()}
+    target = {**base, NEW: b"def one(a, b):\n    return a + b\n"}
+    result = patchkit.port([patch], base, target)
+    assert verdicts(result) == [("conflicted", ()), ("blocked", ("patch-1#1",))]
+    assert result.tree.files[A] == base[A]
+
+
+def test_import_of_the_same_name_from_elsewhere_is_no_partner() -> None:
+    base = {A: MODULE_A, B: "x = 1\n", C: MODULE_C}
+    authored = {
+        A: MODULE_A,
+        B: "from vllm.a import two\n\nx = two()\n",
+        C: "from vllm.a import two\n" + MODULE_C.replace("use()\n", "use() + two()\n"),
+    }
+    result = move(base, authored, {A: MODULE_A, B: "class X: pass\n", C: MODULE_C})
+    assert [status for status, _ in verdicts(result)] == ["conflicted", "placed"]

@@ -38,6 +38,11 @@ class ImportUse:
         return self.module if self.name is None else f"{self.module}.{self.name}"
 
 
+def module_of(path: str) -> str:
+    """Return the dotted name of the module in a file: `vllm.v1` for `vllm/v1/__init__.py`."""
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
 def added_imports(before: bytes, after: bytes, path: str) -> tuple[ImportUse, ...]:
     """Return the imports that only `after` has, by line; raises `NotPythonError`."""
     return surplus(

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from patchkit.diff.lines import Change, diff_lines
-from patchkit.diff.model import Hunk
+from patchkit.diff.model import FileChange, Hunk
 from patchkit.errors import PatchkitError
 from patchkit.names.doubled import doubled_beyond
-from patchkit.names.imports import added_imports, check_import
+from patchkit.names.imports import added_imports, check_import, module_of
 from patchkit.names.locals import Version, mixed_up, no_longer_local
 from patchkit.names.unresolved import unresolved_beyond
 from patchkit.outcome import Evidence, Method, Rejected, Status
@@ -24,6 +24,7 @@ from patchkit.placing.adaptation import (
     check_adaptation,
     definitions_around,
 )
+from patchkit.placing.introductions import introduced, needed_elsewhere, unused_in
 from patchkit.placing.place import Verdict
 from patchkit.placing.place_file import place_file
 from patchkit.placing.placers import Placers
@@ -84,7 +85,7 @@ def land_patch(
     placers = Placers()
     while True:
         landing = place_patch(plan, base, target, adaptations, stopped, placers)
-        found = _violations(plan, target, landing, missing)
+        found = _violations(plan, base, target, landing, missing, placers)
         new = {n: v for n, v in found.items() if n not in stopped}
         if not new:
             return replace(landing, not_checked=_unchecked(plan, target, landing))
@@ -251,11 +252,16 @@ def missing_from(plan: PatchPlan, landing: Landing) -> list[Missing]:
     result = []
     for file in plan.files:
         for number in file.numbers:
-            if landing.verdicts[number].status in (Status.PLACED, Status.ALREADY_UPSTREAM):
+            if _is_there(landing.verdicts[number]):
                 continue
             lines = authored_lines(file, number)
             added = facts_added(file.base, file.authored, lines)
-            result += [Missing(f, plan.patch.name, number) for f in added if f.kind in NEEDED]
+            module = module_of(file.section.path)
+            named = [f._replace(owner=module) if f.kind == "name" else f for f in added]
+            if file.section.change is FileChange.ADD:
+                package, _, name = module.rpartition(".")
+                named += [Fact("name", name, package, 1), Fact("name", module, "", 1)]
+            result += [Missing(f, plan.patch.name, number) for f in named if f.kind in NEEDED]
     return result
 
 
@@ -264,9 +270,11 @@ def missing_from(plan: PatchPlan, landing: Landing) -> list[Missing]:
 
 def _violations(
     plan: PatchPlan,
+    base: SourceTree,
     target: SourceTree,
     landing: Landing,
     missing: Sequence[Missing],
+    placers: Placers,
 ) -> dict[int, Verdict]:
     """The placed hunks that may not stay, with their new verdicts."""
     gone = [*missing, *missing_from(plan, landing)]
@@ -283,7 +291,42 @@ def _violations(
             partner = _partner(file, number, gone, plan.patch.name)
             if partner is not None and number not in found:
                 found[number] = _blocked(landing.verdicts[number], *partner)
-    return found
+    # hunks that land for nothing are looked for last: until then others may still come out
+    return found or _pointless(plan, base, landing, placers)
+
+
+def _pointless(
+    plan: PatchPlan, base: SourceTree, landing: Landing, placers: Placers
+) -> dict[int, Verdict]:
+    """The placed hunks that only introduce what hunks would use that did not land."""
+    there = {n for n, verdict in landing.verdicts.items() if _is_there(verdict)}
+    if len(there) == len(landing.verdicts):
+        return {}
+    files = {number: file for file in plan.files for number in file.numbers}
+    uses = {
+        n: (file.path_before, facts_added(file.base, file.authored, authored_lines(file, n)))
+        for n, file in files.items()
+    }
+    result: dict[int, Verdict] = {}
+    for number, file in files.items():
+        edits = placers.edits(file.numbers[0])
+        if landing.verdicts[number].status is not Status.PLACED or edits is None:
+            continue
+        own = introduced(edits.edits_of(number))
+        landed = {n: use for n, use in uses.items() if n in there and n != number}
+        stopped = {n: use for n, use in uses.items() if n not in there}
+        unused = unused_in(own, file.path_before, landed, stopped)
+        if unused is None or any(needed_elsewhere(i, base, file.path_before) for i in own):
+            continue
+        item, user = unused
+        label = f"{plan.patch.name}#{user}"
+        text = f"`{item.name}` is for {label}, which did not land"
+        result[number] = _stopped(landing.verdicts[number], label, text)
+    return result
+
+
+def _is_there(verdict: Verdict) -> bool:
+    return verdict.status in (Status.PLACED, Status.ALREADY_UPSTREAM)
 
 
 def _check_file(
@@ -321,7 +364,8 @@ def _check_file(
             found[number] = _refused(landing.verdicts[number], mixed)
     for name in names:
         for number in _owners([(name.line, name.line)], path, placed, landing):
-            found[number] = _unnamed(landing.verdicts[number], name.name, str(name), gone)
+            module = module_of(file.section.path)
+            found[number] = _unnamed(landing.verdicts[number], name.name, str(name), module, gone)
     for double in doubles:
         places = double.places or ((double.line, double.line),)
         for number in _owners(places, path, placed, landing):
@@ -335,7 +379,9 @@ def _check_file(
         for number in _owners([(use.line, use.line)], path, placed, landing):
             what = f"{use.module}.{use.name}" if use.name else use.module
             text = f"imports `{what}`, which the target does not have"
-            found[number] = _unnamed(landing.verdicts[number], use.name or what, text, gone)
+            module = use.module if use.name else ""
+            wanted = use.name or what
+            found[number] = _unnamed(landing.verdicts[number], wanted, text, module, gone)
     return found
 
 
@@ -427,9 +473,13 @@ def _partner(
 
 
 def _blocked(verdict: Verdict, source: Missing, text: str) -> Verdict:
+    return _stopped(verdict, source.label, text)
+
+
+def _stopped(verdict: Verdict, by: str, text: str) -> Verdict:
     return replace(
         verdict, status=Status.BLOCKED, path=None, lines=None, method=None, reason=text,
-        definition_after=None, evidence=(), blocked_by=(source.label,), renames=(),
+        definition_after=None, evidence=(), blocked_by=(by,), renames=(),
         rejected=(*verdict.rejected, Rejected("method", str(verdict.method), text)),
     )  # fmt: skip
 
@@ -442,9 +492,13 @@ def _refused(verdict: Verdict, text: str) -> Verdict:
     )  # fmt: skip
 
 
-def _unnamed(verdict: Verdict, name: str, text: str, gone: Sequence[Missing]) -> Verdict:
-    source = next((m for m in gone if m.fact.name == name and m.fact.kind in _BINDING), None)
+def _unnamed(
+    verdict: Verdict, name: str, text: str, module: str, gone: Sequence[Missing]
+) -> Verdict:
+    """The verdict on a hunk that lacks a name: blocked by what would have bound it in `module`."""
+    source = next((m for m in gone if m.fact.name == name and _binds(m.fact, module)), None)
     return _blocked(verdict, source, text) if source else _refused(verdict, text)
 
 
-_BINDING = ("name", "member", "parameter")
+def _binds(fact: Fact, module: str) -> bool:
+    return fact.kind in ("member", "parameter") or (fact.kind == "name" and fact.owner == module)

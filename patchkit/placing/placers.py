@@ -69,6 +69,10 @@ class Placers:
     def __init__(self) -> None:
         self._kept: dict[tuple[int, str], tuple[PythonPlacer, SeenFiles]] = {}
 
+    def edits(self, number: int) -> FileEdits | None:
+        """Return the lifted edits of a section by its first hunk, None where none was lifted."""
+        return next((p.edits for (n, _), (p, _) in self._kept.items() if n == number), None)
+
     def placer(
         self, number: int, job: FileJob, path: str, base: SourceTree, target: SourceTree
     ) -> PythonPlacer:

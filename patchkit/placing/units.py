@@ -23,8 +23,9 @@ class Fact(NamedTuple):
     """Something that code introduces or relies on.
 
     `kind` is "name" (bound in a module or function), "member" (of a class or object), "parameter"
-    (of the function `owner`, with "required" as its own kind where it has no default), or, for what
-    is relied on, "read", "attribute", "import", "passes" (an argument to `owner`).
+    (of the function or class `owner`, with "required" as its own kind where it has no default), or,
+    for what is relied on, "read", "attribute", "import" (from the module `owner`), "passes" (an
+    argument to `owner`).
     """
 
     kind: str
@@ -76,23 +77,26 @@ def _whole(source: bytes | None) -> Iterator[Fact]:
 def _of_units(units: Iterable[Unit]) -> Iterator[Fact]:
     """The facts of statements of the module or of a class; of a class what is above its body."""
     for unit in units:
-        in_class = unit.scope != MODULE_SCOPE
+        around = unit.scope.rpartition(".")[2] if unit.scope != MODULE_SCOPE else ""
         node = unit.node
-        yield from _own(node, in_class)
+        yield from _own(node, around)
         if isinstance(node, ast.ClassDef):
             body = {id(statement) for statement in node.body}
             for child in ast.iter_child_nodes(node):
                 if id(child) not in body:
-                    yield from _own(child, True)
-                    yield from _below(child, in_class=True)
+                    yield from _own(child, node.name)
+                    yield from _below(child, node.name)
         else:
-            yield from _below(node, in_class)
+            yield from _below(node, around)
 
 
 def _walk(
-    node: ast.AST, in_class: bool = False, lines: Sequence[Lines] | None = None
+    node: ast.AST, in_class: str = "", lines: Sequence[Lines] | None = None
 ) -> Iterator[Fact]:
-    """The facts below a node; where lines are given, statements that lie outside are left out."""
+    """The facts below a node; where lines are given, statements that lie outside are left out.
+
+    `in_class` is the name of the class whose body the node stands in, empty outside of one.
+    """
     for child in ast.iter_child_nodes(node):
         if lines is not None and isinstance(child, ast.stmt) and not _reaches(child, lines):
             continue
@@ -100,9 +104,11 @@ def _walk(
         yield from _below(child, in_class, lines)
 
 
-def _below(node: ast.AST, in_class: bool, lines: Sequence[Lines] | None = None) -> Iterator[Fact]:
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        in_class = isinstance(node, ast.ClassDef)
+def _below(node: ast.AST, in_class: str, lines: Sequence[Lines] | None = None) -> Iterator[Fact]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        in_class = ""
+    elif isinstance(node, ast.ClassDef):
+        in_class = node.name
     yield from _walk(node, in_class, lines)
 
 
@@ -114,16 +120,18 @@ def _reaches(statement: ast.stmt, lines: Sequence[Lines]) -> bool:
     return any(a <= last and first <= b for a, b in lines)
 
 
-def _own(node: ast.AST, in_class: bool) -> Iterator[Fact]:
+def _own(node: ast.AST, in_class: str) -> Iterator[Fact]:
     kind = "member" if in_class else "name"
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield Fact(kind, node.name, "", node.lineno)
         if not isinstance(node, ast.ClassDef):
-            yield from _parameters(node)
+            yield from _parameters(node, in_class)
+    elif isinstance(node, ast.AnnAssign) and in_class and isinstance(node.target, ast.Name):
+        yield Fact("parameter", node.target.id, in_class, node.lineno)  # of a dataclass
     elif isinstance(node, (ast.Import, ast.ImportFrom)):
         for alias in node.names:
             yield Fact("name", (alias.asname or alias.name).split(".")[0], "", node.lineno)
-            yield Fact("import", alias.name, getattr(node, "module", None) or "", node.lineno)
+            yield Fact("import", alias.name, _module_named(node), node.lineno)
     elif isinstance(node, ast.Name):
         bound = isinstance(node.ctx, ast.Store)
         yield Fact(kind if bound else "read", node.id, "", node.lineno)
@@ -134,26 +142,34 @@ def _own(node: ast.AST, in_class: bool) -> Iterator[Fact]:
         yield from _arguments(node)
 
 
-def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Fact]:
-    names = [node.name]
+def _module_named(node: ast.Import | ast.ImportFrom) -> str:
+    if isinstance(node, ast.Import):
+        return ""
+    return RELATIVE if node.level else node.module or ""
+
+
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef, in_class: str) -> Iterator[Fact]:
+    owner = in_class if node.name in ("__init__", "__new__") and in_class else node.name
     arguments = node.args
     positional = [*arguments.posonlyargs, *arguments.args]
     required = len(positional) - len(arguments.defaults)
+    static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)
+    bound = 1 if in_class and not static else 0  # `self`, which no call passes
     for index, arg in enumerate(positional):
-        yield Fact("parameter", arg.arg, names[0], arg.lineno)
-        yield Fact("position", str(index), names[0], arg.lineno)
+        yield Fact("parameter", arg.arg, owner, arg.lineno)
+        yield Fact("position", str(index - bound), owner, arg.lineno)
         if index < required:
-            yield Fact("required", arg.arg, names[0], arg.lineno)
+            yield Fact("required", arg.arg, owner, arg.lineno)
     for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        yield Fact("parameter", arg.arg, names[0], arg.lineno)
+        yield Fact("parameter", arg.arg, owner, arg.lineno)
         if default is None:
-            yield Fact("required", arg.arg, names[0], arg.lineno)
+            yield Fact("required", arg.arg, owner, arg.lineno)
 
 
 def _arguments(node: ast.Call) -> Iterator[Fact]:
-    called = node.func.attr if isinstance(node.func, ast.Attribute) else None
-    if isinstance(node.func, ast.Name):
-        called = node.func.id
+    # `kernel[grid](...)` passes arguments to `kernel`
+    function = node.func.value if isinstance(node.func, ast.Subscript) else node.func
+    called = getattr(function, "attr", None) or getattr(function, "id", None)
     if called is None:
         return
     for keyword in node.keywords:
@@ -171,9 +187,10 @@ _NEEDS = {
     "position": ("passes position", True, True),
     "passes": ("required", True, True),
     "passes position": ("required", False, True),
-    "name": ("import", True, False),
+    "name": ("import", True, True),
 }
 NEEDED = frozenset(_NEEDS)
+RELATIVE = "."  # the module that a relative import names: which one it is depends on the file
 
 
 def missing_partner(uses: Iterable[Fact], missing: Iterable[Fact]) -> tuple[Fact, Fact] | None:
@@ -189,7 +206,10 @@ def missing_partner(uses: Iterable[Fact], missing: Iterable[Fact]) -> tuple[Fact
         need = _NEEDS.get(gone.kind)
         if need is not None:
             kind, by_name, by_owner = need
-            key = kind, gone.name if by_name else "", gone.owner if by_owner else ""
-            if key in first:
-                return first[key], gone
+            owners = [gone.owner if by_owner else ""]
+            owners += [RELATIVE] if kind == "import" else []
+            for owner in owners:
+                key = kind, gone.name if by_name else "", owner
+                if key in first:
+                    return first[key], gone
     return None
