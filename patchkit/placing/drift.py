@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from patchkit.names.surface import DriftReport, Surface, reads
 from patchkit.outcome import Status
-from patchkit.placing.landing import Landing, authored_lines
+from patchkit.placing.landed import Landing, authored_lines
 from patchkit.placing.plan import PatchPlan, PlannedFile
 from patchkit.syntax.tree import NotPythonError
 from patchkit.tree import SourceTree

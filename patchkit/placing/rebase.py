@@ -19,14 +19,8 @@ from patchkit.outcome import HunkOutcome, Status
 from patchkit.placing.acceptance import Acceptance, split_accepted
 from patchkit.placing.adaptation import Adaptation
 from patchkit.placing.drift import drifts_of
-from patchkit.placing.landing import (
-    Landing,
-    Missing,
-    Span,
-    land_patch,
-    missing_from,
-    shift_lines,
-)
+from patchkit.placing.landed import Landing, Missing, Span, missing_from, shift_lines
+from patchkit.placing.landing import land_patch
 from patchkit.placing.place import Verdict
 from patchkit.placing.plan import PatchPlan, Unshipped, hunk_of, plan_patch
 from patchkit.syntax.tree import at_ease

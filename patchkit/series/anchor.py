@@ -21,7 +21,7 @@ from patchkit.errors import PatchkitError
 from patchkit.names.surface import reads
 from patchkit.placing.adaptation import FINGERPRINT_FORMAT, fingerprint_hunk
 from patchkit.placing.file_edits import FileEdits, FileJob
-from patchkit.placing.landing import authored_lines
+from patchkit.placing.landed import authored_lines
 from patchkit.placing.plan import PatchPlan, PlannedFile
 from patchkit.series.override import Overrides, format_overrides, parse_overrides
 from patchkit.syntax.build import parse_module, try_module

@@ -154,7 +154,7 @@ def _new_lines(hunk: Hunk) -> tuple[int, int]:
 
 
 def _shifted(outcome: HunkOutcome, path: str, changes: Sequence[Change]) -> HunkOutcome:
-    from patchkit.placing.landing import shift_lines  # the engine, as below
+    from patchkit.placing.landed import shift_lines  # the engine, as below
 
     if outcome.path_after != path or outcome.target_lines is None:
         return outcome
