@@ -23,6 +23,9 @@ from patchkit.series.series import Series, SeriesEntry, format_series
 @click.option("--base", required=True, metavar="TREE", help="What the patches were made on.")
 @click.option("--target", required=True, metavar="TREE", help="Where they are to go.")
 @click.option("--output", metavar="DIR", type=click.Path(path_type=Path), help="Write them there.")
+@click.option(
+    "--accept-drift", is_flag=True, help="What landed on changed ground is right all the same."
+)
 @click.option("--why", is_flag=True, help="Print all the evidence, a fact a line.")
 @json_option
 def command(
@@ -30,6 +33,7 @@ def command(
     base: str,
     target: str,
     output: Path | None,
+    accept_drift: bool,
     why: bool,
     as_json: bool,
 ) -> ExitCode:
@@ -37,7 +41,8 @@ def command(
 
     The patches are taken in the given order; - is standard input. A tree is a release, a folder, a
     wheel, an sdist, or git:REPO@REF. Nothing is written without --output, and then only if every
-    hunk landed.
+    hunk landed. A hunk has drifted where what it calls or reads is not what it was in the base:
+    nothing is written then either, unless --accept-drift says that it is right as it is.
 
     \b
     Examples:
@@ -51,10 +56,10 @@ def command(
     with render.progress() as progress:
         open_tree = tree_opener(config, progress)
         result = rebase_series(inputs, open_tree(base), open_tree(target), progress=progress)
-    done = result.ok and not result.drifted
+    done = result.ok and (accept_drift or not result.drifted)
     if output is not None and done:
         _write(output, result)
-    document = _document(result, output if done else None)
+    document = _document(result, output if done else None, ok=done)
     if as_json:
         render.show_json(document)
     else:
@@ -106,9 +111,8 @@ def _file_names(names: Sequence[str]) -> list[str]:
     return taken
 
 
-def _document(result: RebaseResult, output: Path | None) -> dict[str, Any]:
+def _document(result: RebaseResult, output: Path | None, *, ok: bool) -> dict[str, Any]:
     """Return the report of a port, as docs/schema/port-1.json describes it."""
-    ok = result.ok and not result.drifted
     files = {path for patch in result.patches for path in patch.after}
     return {
         "schema": "patchkit.port/1",

@@ -125,6 +125,8 @@ def show_port(
         say(f"written to {document['output']}")
     elif asked is not None:
         say(f"nothing was written to {asked}: not every hunk landed on ground that held")
+        if result.ok and result.drifted:
+            say("--accept-drift writes what drifted as it landed")
 
 
 def show_build_wheel(document: dict[str, Any], outcomes: Sequence[HunkOutcome]) -> None:

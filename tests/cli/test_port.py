@@ -103,6 +103,27 @@ def test_a_conflict_writes_nothing_and_says_so(folder: Path, capsys: Out) -> Non
     assert [path.name for path in folder.iterdir()] == ["fix.patch"]
 
 
+def test_what_drifted_is_written_only_when_that_is_accepted(
+    folder: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    spec = {"vllm/spec.py": b"class Spec:\n    stride = 1\n"}
+    trees["v0.28.0"] = SourceTree({**BASE, **spec}, name="v0.28.0", version="0.28.0")
+    spec = {"vllm/spec.py": b"class Spec:\n    size = 1\n"}
+    trees["v0.29.0"] = SourceTree({**BASE, **spec}, name="v0.29.0", version="0.29.0")
+    after = {PATH: BASE[PATH].replace(b"* 16", b"* blocks.stride")}
+    (folder / "fix.patch").write_bytes(format_files(diff_files(BASE, after)))
+    assert port("fix.patch", "--output", "moved") == 3
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "nothing was written to moved: not every hunk landed on ground that held",
+        "--accept-drift writes what drifted as it landed",
+    ]
+    assert not (folder / "moved").exists()
+    assert port("fix.patch", "--output", "moved", "--accept-drift", "--json") == 0
+    document = report(capsys, check)
+    assert (document["ok"], document["outcomes"][0]["drifted"]) == (True, True)
+    assert b"+    return blocks * blocks.stride\n" in (folder / "moved/fix.patch").read_bytes()
+
+
 def test_standard_input_is_a_patch(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Out, check: Check
 ) -> None:

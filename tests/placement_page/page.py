@@ -17,7 +17,7 @@ from patchkit.diff import parse_patch
 from patchkit.outcome import HunkOutcome
 from patchkit.placing.rebase import PatchInput, rebase_series
 from patchkit.report import outcome_json
-from patchkit.series.anchoring import stored_adaptations
+from patchkit.series.anchoring import stored_overrides
 from tests.evidence import code
 
 ROOT = Path(__file__).parents[2]
@@ -259,7 +259,7 @@ def _stored(base: SourceTree, target: SourceTree) -> list[str]:
     parts = []
     for head, text, adaptations in (
         ("Drifted", DRIFTED, ()),
-        ("Adaptation", ADAPTED, stored_adaptations(anchors, name)),
+        ("Adaptation", ADAPTED, stored_overrides(anchors, name).adaptations),
     ):
         result = rebase_series([PatchInput(name, data, adaptations)], base, target)
         parts += [f"## {head}\n", text, *_why(result.outcomes[0])]
