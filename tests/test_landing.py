@@ -192,6 +192,25 @@ def test_definition_that_is_registered_is_used_by_whoever_registers_it() -> None
     assert verdicts(move(base, authored, target))[0] == ("blocked", ("patch-1#2",))
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("    return 1\n", "    return 9\n"), ("    log(1)\n    return 1\n", "    return 1\n")],
+)
+def test_hunk_that_does_something_besides_stays(old: str, new: str) -> None:
+    base = {A: MODULE_A.replace("    return 1\n", old), B: MODULE_B}
+    authored = {A: WITH_HELPER.replace("    return 1\n", new), B: USES_HELPER}
+    result = move(base, authored, {A: base[A], B: "class Use: pass\n"})
+    assert verdicts(result)[0] == ("placed", ())
+    assert result.tree.files[A].decode() == authored[A]
+
+
+def test_variable_of_the_same_name_in_another_file_is_no_use() -> None:
+    base = {A: MODULE_A, B: "def use(helper):\n    return 1\n"}
+    authored = {A: WITH_HELPER, B: "def use(helper):\n    return helper\n"}
+    result = move(base, authored, {A: MODULE_A, B: "class Use: pass\n"})
+    assert [status for status, _ in verdicts(result)] == ["placed", "orphaned"]
+
+
 KERNEL = "def kernel(x_ptr, N):\n    pass\n"
 LAUNCH = "def launch(x, n):\n    grid = (n,)\n    kernel[grid](x, n)\n    return x\n"
 
@@ -303,3 +322,15 @@ def test_import_of_the_same_name_from_elsewhere_is_no_partner() -> None:
     }
     result = move(base, authored, {A: MODULE_A, B: "class X: pass\n", C: MODULE_C})
     assert [status for status, _ in verdicts(result)] == ["conflicted", "placed"]
+
+
+def test_name_that_another_file_would_have_bound_is_no_partner() -> None:
+    read = "from vllm.a import one, two\n\n\ndef use():\n    x = one()\n    return x, two\n"
+    base = {A: "x = 1\n", B: read}
+    authored = {
+        A: "from vllm.b import two\n\nx = two\n",
+        B: read.replace("x = one()", "x = one() + two()"),
+    }
+    target = {A: "class X: pass\n", B: MODULE_B}
+    result = move(base, authored, target)
+    assert verdicts(result) == [("conflicted", ()), ("conflicted", ())]

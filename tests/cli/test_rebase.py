@@ -672,6 +672,35 @@ def test_a_conflict_is_not_accepted_with_a_drift(store: Path, capsys: Out) -> No
     assert (store / ".patchkit/rebase/state.json").exists()
 
 
+def test_a_conflict_beside_a_drift_has_to_be_edited(
+    drifting: Path, trees: Trees, capsys: Out
+) -> None:
+    other = {"vllm/other.py": b"def g():\n    return 1\n"}
+    base, target = dict(trees["v0.28.0"].files), dict(trees["v0.32.0"].files)
+    trees["v0.28.0"] = tree("0.28.0", {**base, **other})
+    trees["v0.32.0"] = tree("0.32.0", {**target, "vllm/other.py": b"def g():\n    return 2\n"})
+    after = {
+        PAGES: BASE[PAGES].replace(b"    return total\n", b"    return total + blocks.stride\n"),
+        "vllm/other.py": b"def g():\n    return 3\n",
+    }
+    write(drifting, "patches/v0.28.0/pages.patch", patch({**base, **other}, {**base, **after}))
+    run(["rebase", "v0.32.0"])
+    capsys.readouterr()
+    accept = ["rebase", "--continue", "--accept-drift", "--reason", "fine"]
+    assert run(accept) == 1
+    assert "not settled yet: hunk 1, in .patchkit/rebase/files/vllm/other.py" in (
+        capsys.readouterr().err
+    )
+    copy = drifting / ".patchkit/rebase/files/vllm/other.py"
+    copy.write_bytes(b"def g():\n    return 4\n")
+    assert run(accept) == 0
+    anchors = tomllib.loads((drifting / "patches/v0.28.0/pages.anchors.toml").read_text())
+    assert [(len(v), k) for k, v in anchors["override"].items()] == [
+        (1, "adaptation"),
+        (1, "drift"),
+    ]
+
+
 def test_accepting_is_a_way_to_go_on(capsys: Out) -> None:
     assert run(["rebase", "v0.32.0", "--accept-drift"]) == 2
     assert "--accept-drift is for --continue" in capsys.readouterr().err
