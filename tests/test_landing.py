@@ -194,7 +194,11 @@ def test_definition_that_is_registered_is_used_by_whoever_registers_it() -> None
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("    return 1\n", "    return 9\n"), ("    log(1)\n    return 1\n", "    return 1\n")],
+    [
+        ("    return 1\n", "    return 9\n"),
+        ("    log(1)\n    return 1\n", "    return 1\n"),
+        ("    return 1\n", "    log(1)\n    return 1\n"),
+    ],
 )
 def test_hunk_that_does_something_besides_stays(old: str, new: str) -> None:
     base = {A: MODULE_A.replace("    return 1\n", old), B: MODULE_B}
