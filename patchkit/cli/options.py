@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +13,7 @@ import click
 if TYPE_CHECKING:
     from patchkit.config import Config
     from patchkit.installed.source import Source
+    from patchkit.placing.rebase import PatchInput
     from patchkit.tree import SourceTree
     from patchkit.upstream.pins import Pins
     from patchkit.upstream.progress import Progress
@@ -86,6 +88,18 @@ def tree_opener(config: Config, progress: Progress) -> Callable[[str], SourceTre
         return open_tree(spec, pins=pins, progress=progress)
 
     return opened
+
+
+def read_patch_files(names: Sequence[str]) -> list[PatchInput]:
+    """Return the patches of files, in order; `-` is standard input, a mailbox gives one a mail."""
+    from patchkit.placing.rebase import read_inputs
+    from patchkit.repository.workspace import read_file
+
+    inputs: list[PatchInput] = []
+    for name in names:
+        data = sys.stdin.buffer.read() if name == "-" else read_file(Path(name))
+        inputs += read_inputs(data, "standard input" if name == "-" else name)
+    return inputs
 
 
 def series_folders(config: Config, folder: str | None) -> tuple[str, ...]:
