@@ -226,8 +226,8 @@ def _is_there(hunk: Hunk, lines: list[bytes], offset: int | None) -> bool:
     if offset is not None:
         at = hunk.old_start - (1 if hunk.old_count else 0) + offset
         return len(new) > len(old) and any(place <= at < place + len(new) for place in places)
-    if len(new) > len(old):
-        return bool(places)
+    if any(line.kind == "+" for line in hunk.lines):
+        return bool(places) and (len(new) > len(old) or not find_lines(lines, old))
     # Lines that are gone leave only their neighbours: both have to be there, side by side, once.
     closed = hunk.lines[0].kind == " " == hunk.lines[-1].kind
     return closed and len(places) == 1 and not find_lines(lines, old)

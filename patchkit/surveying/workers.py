@@ -147,7 +147,7 @@ def _deaf_to_interrupts() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 def _serve(connection: Connection, work: Callable[[Any], Any]) -> None:
