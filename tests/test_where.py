@@ -250,7 +250,7 @@ def test_each_hunk_fits_one_of_two_neighbours() -> None:
 
 def test_two_that_are_no_neighbours_say_nothing_of_what_is_between() -> None:
     found = base_of(TWO, r1=NEITHER, r2=FIRST, r3=NEITHER, r4=LAST, r5=NEITHER)
-    text = "the most hunks, 1 of 2, apply to r2 and r4; it was probably made between r2 and r4"
+    text = "the most hunks, 1 of 2, fit r2 and r4"
     assert found == NoBase(("r2", "r4"), text)
 
 
@@ -259,17 +259,20 @@ def test_two_that_are_no_neighbours_say_nothing_of_what_is_between() -> None:
     [
         (
             {"r1": NEITHER, "r2": NEITHER, "r3": FIRST},
-            "the most hunks, 1 of 2, apply to r3; it was probably made after r3",
+            "the most hunks, 1 of 2, fit r3; it was probably made after r3",
         ),
         (
             {"r1": FIRST, "r2": NEITHER, "r3": NEITHER},
-            "the most hunks, 1 of 2, apply to r1; it was probably made before r1",
+            "the most hunks, 1 of 2, fit r1; it was probably made before r1",
         ),
+        ({"r1": NEITHER, "r2": FIRST, "r3": NEITHER}, "the most hunks, 1 of 2, fit r2"),
         (
-            {"r1": NEITHER, "r2": FIRST, "r3": NEITHER},
-            "the most hunks, 1 of 2, apply to r2; it was probably made between r1 and r2",
+            {"r1": NEITHER, "r2": FIRST, "r3": FIRST, "r4": NEITHER},
+            "the most hunks, 1 of 2, fit r2 and r3; it was probably made between r2 and r3",
         ),
-        ({"r1": FIRST, "r2": FIRST}, "the most hunks, 1 of 2, apply to r1 and r2"),
+        ({"r1": NEITHER, "r2": FIRST, "r3": FIRST}, "the most hunks, 1 of 2, fit r2 and r3"),
+        ({"r1": FIRST}, "the most hunks, 1 of 2, fit r1"),
+        ({"r1": FIRST, "r2": FIRST}, "the most hunks, 1 of 2, fit r1 and r2"),
         ({"r1": NEITHER, "r2": NEITHER}, "no hunk applies to any of them"),
         (
             {"r1": CHANGED + GAP + "last = 2\n", "r2": CHANGED + GAP + "last = 2\n"},
@@ -281,6 +284,23 @@ def test_what_fits_no_release_is_said_to_be_near_some(contents: dict[str, str], 
     found = base_of(TWO, **contents)
     assert isinstance(found, NoBase)
     assert found.text == text
+
+
+def test_the_better_of_two_neighbours_says_on_which_side_a_patch_was_made() -> None:
+    old = TWO_OLD + "".join(f"y{n} = {n}\n" for n in range(9)) + "end = 1\n"
+    patch = diff(old, old.replace("c = b", "c = 0").replace("last = 1", "last = 2") + "z = 1\n")
+    none = (
+        old.replace("c = b", "c = d").replace("last = 1", "last = 0").replace("end = 1", "end = 0")
+    )
+    one, two = none.replace("end = 0", "end = 1"), old.replace("c = b", "c = d")
+    most = "the most hunks, 2 of 3, fit r2"
+    for contents, text in [
+        ((none, two, one, none), f"{most}; it was probably made between r2 and r3"),
+        ((one, two, none, none), f"{most}; it was probably made between r1 and r2"),
+        ((one, two, one, none), most),
+    ]:
+        found = base_of(patch, **{f"r{n}": text for n, text in enumerate(contents, start=1)})
+        assert found == NoBase(("r2",), text)
 
 
 def test_the_verdict_without_a_base_names_the_first_hunk_that_does_not_fit() -> None:
@@ -411,7 +431,7 @@ def test_a_release_that_cannot_be_opened_is_a_row() -> None:
     _, rows, _ = survey_of(diff(BODY, CHANGED), releases, ["r1", "r2", "r3"], closed=("r2",))
     assert [(row.release, row.verdict, row.reason) for row in rows] == [
         ("r1", "clean", None),
-        ("r2", "unavailable", "r2: the index cannot be reached"),
+        ("r2", "unavailable", "the index cannot be reached (r2)"),
         ("r3", "clean", None),
     ]
 
@@ -419,7 +439,7 @@ def test_a_release_that_cannot_be_opened_is_a_row() -> None:
 def test_where_none_can_be_opened_the_first_reason_is_given() -> None:
     with pytest.raises(PatchkitError) as caught:
         survey_of(diff(BODY, CHANGED), trees(r1=BODY, r2=BODY), ["r2"], closed=("r1", "r2"))
-    assert str(caught.value) == ("no release can be opened; r2: r2: the index cannot be reached")
+    assert str(caught.value) == ("no release can be opened; r2: the index cannot be reached (r2)")
 
 
 # Processes ---------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from patchkit.installed.source import Source
     from patchkit.placing.rebase import PatchInput
     from patchkit.tree import SourceTree
+    from patchkit.upstream.index import Index
     from patchkit.upstream.pins import Pins
     from patchkit.upstream.progress import Progress
 
@@ -84,8 +85,14 @@ def tree_opener(config: Config, progress: Progress) -> Callable[[str], SourceTre
     pins = read_pins(config)
 
     @cache
+    def index() -> Index:
+        from patchkit.upstream.index import Index  # takes its time to be imported
+
+        return Index()
+
+    @cache
     def opened(spec: str) -> SourceTree:
-        return open_tree(spec, pins=pins, progress=progress)
+        return open_tree(spec, pins=pins, index=index, progress=progress)
 
     return opened
 

@@ -421,13 +421,18 @@ def show_grid(titles: Sequence[str], rows: Sequence[Sequence[str]], colours: Seq
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    left = console.width
     for number, title in enumerate(titles[:-1]):
         table.add_column(title, justify="right" if number > 1 else "left", no_wrap=True)
-    table.add_column(titles[-1], overflow="ellipsis", no_wrap=True, ratio=1)
-    for (first, second, *others), colour in zip(rows, colours, strict=True):
-        table.add_row(Text(first), Text(second, style=colour), *map(Text, others))
-    Console().print(table)
+        left -= 2 + max(len(title), *(len(row[number]) for row in rows))
+    table.add_column(titles[-1])
+    for (first, second, *others, last), colour in zip(rows, colours, strict=True):
+        shown = Text(last)
+        shown.truncate(max(left, len(titles[-1])), overflow="ellipsis")
+        table.add_row(Text(first), Text(second, style=colour), *map(Text, others), shown)
+    console.print(table)
 
 
 @contextmanager

@@ -16,11 +16,13 @@ _LAST = "what is in the way first"
 _FIT_COLUMNS = ("release", "verdict", "applies", "there", "neither")
 
 
-def show_where(head: dict[str, Any], rows: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+def show_where(
+    head: dict[str, Any], lines: Sequence[str], rows: Iterator[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """Return the releases as a list; off a terminal each is printed as soon as it is known."""
     if sys.stdout.isatty():
         return list(rows)
-    _show_head(head)
+    _show_lines(lines)
     say(_line(_titles(head), _LAST))
     shown = []
     for row in rows:
@@ -30,10 +32,10 @@ def show_where(head: dict[str, Any], rows: Iterator[dict[str, Any]]) -> list[dic
     return shown
 
 
-def show_where_end(document: dict[str, Any], *, reasons: bool) -> None:
+def show_where_end(lines: Sequence[str], document: dict[str, Any], *, reasons: bool) -> None:
     """Print what is left to say of a survey: on a terminal all of it, as a table."""
     if sys.stdout.isatty():
-        _show_head(document)
+        _show_lines(lines)
         _show_table(document)
     for row in document["releases"] if reasons else ():
         if row["verdict"] != "clean":
@@ -55,15 +57,9 @@ def show_where_end(document: dict[str, Any], *, reasons: bool) -> None:
         say(f"does not land as it is on {', '.join(missing)}")
 
 
-def _show_head(head: dict[str, Any]) -> None:
-    if head["base"]:
-        say(head["base"]["said"])
-        return
-    say(f"fits no release: {head['nearest']['text']}")
-    if len(head["patches"]) > 1:
-        say("hint: the patches were taken as one series; they may fit one by one")
-    else:
-        say("hint: --base names what it was made on: a folder, or a commit as git:REPO@REF")
+def _show_lines(lines: Sequence[str]) -> None:
+    for line in lines:
+        say(line)
 
 
 def _titles(head: dict[str, Any]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from patchkit.cli.options import here, json_option, read_patch_files, read_pins,
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.outcome import Status
 from patchkit.report import outcome_json
-from patchkit.surveying.base import Base, said_ranges
+from patchkit.surveying.base import Base, NoBase, said_ranges
 from patchkit.surveying.fit import Fit
 from patchkit.surveying.standing import REACHED, Standing
 from patchkit.surveying.survey import Survey, begin, standings
@@ -76,12 +76,14 @@ def command(
         openers = (opener, PinnedTrees(pins))
         found = standings(survey, wanted, openers, jobs or cpu_count(), progress)
         rows = (_row(standing) for standing in found)
-        shown = list(rows) if as_json else render_where.show_where(_head(survey), rows)
+        shown = (
+            list(rows) if as_json else render_where.show_where(_head(survey), _lines(survey), rows)
+        )
     document = _document(survey, shown, must_land=must_land)
     if as_json:
         render.show_json(document)
     else:
-        render_where.show_where_end(document, reasons=why)
+        render_where.show_where_end(_lines(survey), document, reasons=why)
     return ExitCode(document["exit_code"])
 
 
@@ -101,9 +103,8 @@ def choose_releases(text: str | None, pins: Pins) -> tuple[str, ...]:
     if text is None:
         return pins.versions
     words = [word for word in text.replace(",", " ").split() if word]
-    named = [word for word in words if word[0].lower() == "v" or word[0].isdigit()]
-    if named and len(named) == len(words):
-        chosen = {pins.release(word).version for word in named}
+    if all(word[0].lower() == "v" or word[0].isdigit() for word in words):
+        chosen = {pins.release(word).version for word in words}
     else:
         try:
             allowed = SpecifierSet(text)
@@ -176,7 +177,7 @@ def _fit(fit: Fit | None) -> dict[str, Any] | None:
 
 def _head(survey: Survey) -> dict[str, Any]:
     """What is known before the patches land anywhere."""
-    base, order = survey.base, list(survey.fits)
+    base = survey.base
     found = nearest = None
     if isinstance(base, Base):
         found = {
@@ -185,7 +186,6 @@ def _head(survey: Survey) -> dict[str, Any]:
             "text": base.text,
             "alike": list(base.alike),
             "as_well": list(base.as_well),
-            "said": _said_base(base, order),
         }
     else:
         nearest = {"releases": list(base.nearest), "text": base.text}
@@ -199,24 +199,27 @@ def _head(survey: Survey) -> dict[str, Any]:
             {"patch": u.patch, "path": u.path, "section": u.section.value, "hunks": u.hunks}
             for u in fit.unshipped
         ],
-        "notes": [
-            *fit.notes,
-            *(
-                f"{release} was not looked at for the base: {reason}"
-                for release, reason in survey.unopened.items()
-                if survey.fits and not survey.is_given
-            ),
-        ],
+        "notes": list(survey.notes),
     }
 
 
-def _said_base(base: Base, order: list[str]) -> str:
-    text = f"base {base.name}: {base.text}"
+def _lines(survey: Survey) -> list[str]:
+    """What is said first: the base and the other releases that fit, or that there is none."""
+    base, order = survey.base, list(survey.fits)
+    if isinstance(base, NoBase):
+        several = len(survey.patches) > 1
+        hint = (
+            "the patches were taken as one series; they may fit one by one"
+            if several
+            else "--base names what it was made on: a folder, or a commit as git:REPO@REF"
+        )
+        return [f"fits no release: {base.text}", f"hint: {hint}"]
+    lines = [f"base {base.name}: {base.text}"]
     if base.alike:
-        text += f"; just as well {said_ranges(base.alike, order)}"
+        lines.append(f"  just as well: {said_ranges(base.alike, order)}")
     if base.as_well:
-        text += f"; every hunk applies to {said_ranges(base.as_well, order)}, too"
-    return text
+        lines.append(f"  every hunk applies, too: {said_ranges(base.as_well, order)}")
+    return lines
 
 
 def _document(survey: Survey, rows: list[dict[str, Any]], *, must_land: bool) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def _nearest(fits: Mapping[str, Fit], total: int) -> NoBase:
         return NoBase(tuple(nearest), f"its result is in {said_ranges(nearest, order)} already")
     if best == 0:
         return NoBase((), "no hunk applies to any of them")
-    most = f"the most hunks, {best} of {total}, apply to {said_ranges(nearest, order)}"
+    most = f"the most hunks, {best} of {total}, fit {said_ranges(nearest, order)}"
     return NoBase(tuple(nearest), most + _beyond(fits, nearest))
 
 
@@ -175,20 +175,22 @@ def _applies_somewhere(fits: Mapping[str, Fit], older: str, newer: str) -> bool:
 
 
 def _beyond(fits: Mapping[str, Fit], nearest: Sequence[str]) -> str:
-    """Where between the releases the patch was probably made, as far as the counts say so."""
+    """Where the patch was probably made, as far as the releases that come nearest say so."""
     order = list(fits)
-    if nearest[0] == order[0] and nearest[-1] == order[-1]:
+    first, last = order.index(nearest[0]), order.index(nearest[-1])
+    ends = (0, len(order) - 1)
+    if first == last and first in ends:
+        side = "after" if first else "before"
+        return f"; it was probably made {side} {order[first]}" if first or len(order) > 1 else ""
+    if first == last:
+        older, newer = (fits[order[first + step]] for step in (-1, 1))
+        ahead = newer.applying + newer.present - older.applying - older.present
+        first, last = (first - (ahead < 0), last + (ahead > 0))
+    elif first in ends or last in ends:
+        return ""  # as well it may lie beyond
+    if last != first + 1:
         return ""
-    if nearest[-1] == order[-1]:
-        return f"; it was probably made after {order[-1]}"
-    if nearest[0] == order[0]:
-        return f"; it was probably made before {order[0]}"
-    ends = [order.index(nearest[0]), order.index(nearest[-1])]
-    if len(nearest) == 1:
-        around = [order[ends[0] - 1], order[ends[0] + 1]]
-        second = max(around, key=lambda r: fits[r].applying + fits[r].present)
-        ends = sorted([ends[0], order.index(second)])
-    return f"; it was probably made between {order[ends[0]]} and {order[ends[1]]}"
+    return f"; it was probably made between {order[first]} and {order[last]}"
 
 
 def said_ranges(releases: Sequence[str], order: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchkit.diff.apply import apply_exact, find_lines
-from patchkit.diff.model import FileChange, FilePatch, Hunk, Patch, blob_id, split_lines
+from patchkit.diff.model import FileChange, FilePatch, Hunk, Note, Patch, blob_id, split_lines
 from patchkit.diff.roots import Section, classify, resolve_roots
 from patchkit.errors import PatchkitError
 from patchkit.placing.plan import Unshipped
@@ -79,8 +79,10 @@ class Fit:
 
 
 def fit_patches(patches: Sequence[Patch], tree: SourceTree) -> Fit:
-    """Return how patches, taken in order, fit a tree; one whose paths fit several files has the
-    `error` that says so."""
+    """Return how patches, taken in order, fit a tree.
+
+    It has the `error` that says why, where paths fit several files, or a change is binary.
+    """
     hunks: list[HunkFit] = []
     ids: list[bool] = []
     changes: set[FileChange] = set()
@@ -91,8 +93,7 @@ def fit_patches(patches: Sequence[Patch], tree: SourceTree) -> Fit:
             resolved, root_notes = resolve_roots(patch, tree)
         except PatchkitError as error:
             return Fit(error=error)
-        found = dict.fromkeys([*patch.notes, *root_notes])
-        notes += [f"{patch.name}:{note.lineno}: {note.text}" for note in found]
+        notes += said_notes(patch.name, [*patch.notes, *root_notes])
         start = tree
         for numbers, section in _numbered(resolved):
             kind = classify(section.path, tree=start)
@@ -101,6 +102,8 @@ def fit_patches(patches: Sequence[Patch], tree: SourceTree) -> Fit:
                 count = len(numbers)
                 unshipped.append(Unshipped(patch.name, section.path, kind, count, section))
                 continue
+            if section.binary is not None:
+                return Fit(error=_binary_error(patch.name, section))
             if (known := _is_blob(section, tree)) is not None:
                 ids.append(known)
             changes.add(section.change)
@@ -111,6 +114,19 @@ def fit_patches(patches: Sequence[Patch], tree: SourceTree) -> Fit:
     return Fit(
         tuple(hunks), proven, len(ids) - proven, adds_only, tuple(unshipped), tuple(notes)
     )  # fmt: skip
+
+
+def said_notes(name: str, notes: Sequence[Note]) -> list[str]:
+    """Return notes on a patch as text, each once."""
+    return [f"{name}:{note.lineno}: {note.text}" for note in dict.fromkeys(notes)]
+
+
+def _binary_error(name: str, section: FilePatch) -> PatchkitError:
+    return PatchkitError(
+        f"binary change of {section.path} cannot be applied",
+        place=f"{name}:{section.lineno}",
+        hint="put whole binary files in an overlay",
+    )
 
 
 def _numbered(patch: Patch) -> Iterator[tuple[range, FilePatch]]:
@@ -159,7 +175,7 @@ def _fit_section(
 
 def _is_done(section: FilePatch, content: bytes | None, tree: SourceTree) -> bool:
     """Whether the tree has what a section makes of a whole file: new, gone, renamed, other mode."""
-    if section.change is FileChange.ADD and content is not None and section.binary is None:
+    if section.change is FileChange.ADD and content is not None:
         return apply_exact(section, None).content == content
     if section.change is FileChange.DELETE:
         return content is None
@@ -196,7 +212,7 @@ def _fit_singly(
     """Each hunk as if it stood alone; `whole` says why all of them together do not apply."""
     said = f"{whole.place}: {whole.fact}" if whole.place else whole.fact
     said += f", expected {whole.expected}" if whole.expected else ""
-    if content is None or section.binary is not None or section.change is FileChange.ADD:
+    if content is None or section.change is FileChange.ADD:
         return [replace(fit, reason=said) for fit in fits]
     found: list[HunkFit] = []
     for fit, hunk in zip(fits, section.hunks, strict=False):

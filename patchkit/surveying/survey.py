@@ -9,8 +9,8 @@ from functools import cached_property
 from patchkit.diff import parse_patch
 from patchkit.errors import PatchkitError
 from patchkit.placing.rebase import PatchInput, rebase_series
-from patchkit.surveying.base import Base, NoBase, Proof, find_base, given_base
-from patchkit.surveying.fit import Fit, fit_patches
+from patchkit.surveying.base import Base, NoBase, find_base, given_base, said_ranges
+from patchkit.surveying.fit import Fit, fit_patches, said_notes
 from patchkit.surveying.standing import Standing, Verdict, judge, judge_fit
 from patchkit.surveying.workers import spread
 from patchkit.tree import SourceTree
@@ -59,7 +59,8 @@ def open_releases(
         try:
             trees[version] = opener(version)
         except PatchkitError as error:
-            closed[version] = str(error)
+            # what is wrong first: the place is the same for all, and long
+            closed[version] = f"{error.fact} ({error.place})" if error.place else error.fact
     return trees, closed
 
 
@@ -67,8 +68,8 @@ def open_releases(
 class Survey:
     """A series of patches with its base, or with what there is to say instead, before it lands.
 
-    `fits` has the releases that were looked at for the base, none where it was given. `unopened`
-    are those that could not be, with the reason.
+    `fits` has the releases that were looked at for the base, or the one that was given. `unopened`
+    are those that could not be, with the reason. `notes` says what was tolerated.
     """
 
     patches: tuple[PatchInput, ...]
@@ -76,11 +77,7 @@ class Survey:
     fits: Mapping[str, Fit]
     trees: Mapping[str, SourceTree]
     unopened: Mapping[str, str]
-
-    @property
-    def is_given(self) -> bool:
-        """Whether the base was named by a person."""
-        return isinstance(self.base, Base) and self.base.proof is Proof.GIVEN
+    notes: tuple[str, ...]
 
     @property
     def base_fit(self) -> Fit:
@@ -118,7 +115,23 @@ def begin(
             raise PatchkitError(f"no release can be opened; {first}: {reason}")
         fits = {release: fits[release] for release in pinned if release in fits}
         base = find_base(fits)
-    return Survey(tuple(patches), base, fits, trees, unopened)
+    notes: list[str] = []
+    if isinstance(base, Base):
+        notes += fits[base.name].notes
+    else:  # where the paths lie depends on the tree
+        notes += [note for patch in parsed for note in said_notes(patch.name, patch.notes)]
+    if given is None:
+        notes += _not_looked_at(unopened, pinned)
+    return Survey(tuple(patches), base, fits, trees, unopened, tuple(notes))
+
+
+def _not_looked_at(unopened: Mapping[str, str], order: Sequence[str]) -> list[str]:
+    """A note for each reason why releases were not looked at for the base."""
+    found = []
+    for reason in dict.fromkeys(unopened.values()):
+        releases = [release for release, why in unopened.items() if why == reason]
+        found.append(f"not looked at for the base: {said_ranges(releases, order)}: {reason}")
+    return found
 
 
 def standings(
