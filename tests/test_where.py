@@ -9,6 +9,7 @@ import time
 import pytest
 
 from patchkit.diff import diff_files, format_files, parse_patch
+from patchkit.diff.model import blob_id
 from patchkit.errors import PatchkitError
 from patchkit.outcome import Drift, HunkOutcome, Status
 from patchkit.placing.rebase import PatchInput
@@ -16,7 +17,7 @@ from patchkit.surveying.base import Base, NoBase, find_base, given_base, said_ra
 from patchkit.surveying.fit import Fit, fit_patches
 from patchkit.surveying.standing import Standing, Verdict, judge, judge_fit
 from patchkit.surveying.survey import begin, standings
-from patchkit.surveying.workers import WorkerError, spread
+from patchkit.surveying.workers import WorkerError, _Deal, spread
 from patchkit.tree import SourceTree
 from tests.moves import diff
 
@@ -232,6 +233,61 @@ def test_whole_files_are_there_or_fit(
     assert (found["after"].fits, found["after"].is_there) == (False, True)
 
 
+def test_old_lines_that_stand_twice_are_not_there_by_their_result_elsewhere() -> None:
+    patch = diff("p\na\nq\n", "p\nb\nq\n")
+    mixed = "p\na\nq\n" * 2 + "p\nb\nq\n"
+    hunk = fits(patch.replace(b"@@ -1,", b"@@ -2,"), trees(r=mixed))["r"].hunks[0]
+    assert (hunk.offset, hunk.there) == (None, False)
+    removal = diff("p\na\nq\n", "p\nq\n")
+    twice = "p\na\nq\n" * 2 + "p\nq\n"
+    hunk = fits(removal.replace(b"@@ -1,", b"@@ -2,"), trees(r=twice))["r"].hunks[0]
+    assert (hunk.offset, hunk.there) == (None, False)
+
+
+def test_a_removal_at_the_end_is_not_there_by_what_stands_before_it() -> None:
+    patch = diff(BODY + "x = 1\n", BODY)
+    assert not fits(patch, trees(r=BODY + "x = 2\n"))["r"].is_there
+
+
+def test_the_very_blob_says_more_than_a_result_that_looks_as_if_it_were_there() -> None:
+    old, new = "x\n" * 5, "x\n" * 6
+    assert fits(diff(old, new), trees(r=old))["r"].is_there
+    head = f"diff --git a/{PATH} b/{PATH}\nindex {blob_id(old.encode())}..{'1' * 40} 100644\n"
+    assert fits(head.encode() + diff(old, new), trees(r=old))["r"].fits
+
+
+def test_hunks_that_fit_one_by_one_but_not_in_their_order_do_not_fit() -> None:
+    parts = ["".join(f"{name}{n}\n" for n in range(9)) for name in "pq"]
+    old = "".join(parts)
+    patch = diff(old, old.replace("p4", "p").replace("q4", "q"))
+    found = fits(patch, trees(r="".join(reversed(parts))))["r"]
+    assert (found.fits, found.applying) == (False, 0)
+    assert found.hunks[0].reason == "vllm/mod.py:2: hunk 2 overlaps the hunk above it"
+
+
+def test_an_id_of_no_blob_is_no_file_that_was_another() -> None:
+    patch = (
+        b"diff --git a/vllm/n.py b/vllm/n.py\nindex 0000000..1234567\n"
+        b"--- a/vllm/n.py\n+++ b/vllm/n.py\n@@ -0,0 +1 @@\n+x\n"
+    )
+    found = fits(patch, trees(r=BODY))["r"]
+    assert (found.fits, found.proven, found.foreign) == (True, 0, 0)
+
+
+def test_a_release_in_which_less_can_be_judged_is_no_base() -> None:
+    header = "vllm/x.h"  # built from source where the tree does not have it
+    patch = diff(BODY, CHANGED) + diff("int a;\n", "int b;\n", header)
+    found = base_of(patch, r1={PATH: BODY, header: "int a;\n"}, r2=BODY)
+    assert found == Base("r1", "lines", "every hunk applies at its own line")
+
+
+def test_of_those_that_the_ids_speak_for_the_smallest_offset_is_taken() -> None:
+    patch = with_ids(BODY, CHANGED) + diff(BODY, CHANGED, OTHER)
+    found = base_of(patch, r1={PATH: BODY, OTHER: BODY}, r2={PATH: BODY, OTHER: ABOVE + BODY})
+    assert isinstance(found, Base)
+    assert (found.name, found.proof, found.as_well) == ("r1", "ids", ("r2",))
+
+
 # No base -----------------------------------------------------------------------------------------
 
 GAP = "".join(f"x{n} = {n}\n" for n in range(9))
@@ -246,6 +302,12 @@ def test_each_hunk_fits_one_of_two_neighbours() -> None:
     found = base_of(TWO, r1=NEITHER, r2=FIRST, r3=LAST, r4=NEITHER)
     text = "each hunk fits r2 or r3: it was made on a commit between the two"
     assert found == NoBase(("r2", "r3"), text)
+
+
+def test_what_the_newer_neighbour_has_already_fits_as_well() -> None:
+    found = base_of(TWO, r1=FIRST, r2=LAST.replace("last = 1", "last = 2"), r3=NEITHER)
+    assert isinstance(found, NoBase)
+    assert found.text == "each hunk fits r1 or r2: it was made on a commit between the two"
 
 
 def test_two_that_are_no_neighbours_say_nothing_of_what_is_between() -> None:
@@ -426,6 +488,16 @@ def test_no_other_release_is_opened_where_the_ids_prove_one_that_was_asked_for()
     assert (base.name, opened) == ("r1", ["r1"])
 
 
+def test_other_releases_are_looked_at_where_the_ids_do_not_prove_all() -> None:
+    both = {PATH: BODY, OTHER: BODY}
+    new = {PATH: CHANGED.encode(), OTHER: CHANGED.encode()}
+    patch = format_files(diff_files({p: t.encode() for p, t in both.items()}, new))
+    releases = trees(r1=both, r2={PATH: BODY, OTHER: ABOVE + BODY})
+    base, _, _ = survey_of(patch, releases, ["r2"])
+    assert isinstance(base, Base)
+    assert base.name == "r1"
+
+
 def test_a_release_that_cannot_be_opened_is_a_row() -> None:
     releases = trees(r1=BODY, r2=BODY, r3=ABOVE + BODY)
     _, rows, _ = survey_of(diff(BODY, CHANGED), releases, ["r1", "r2", "r3"], closed=("r2",))
@@ -450,6 +522,13 @@ def test_results_come_in_order_and_are_counted() -> None:
     found = list(spread(operator.neg, [1, 2, 3, 4, 5], 2, done.append))
     assert found == [-1, -2, -3, -4, -5]
     assert done == [1, 2, 3, 4, 5]
+
+
+def test_each_process_goes_through_neighbours_and_then_helps_the_other() -> None:
+    deal = _Deal(6, 2)
+    assert [deal.take(0) for _ in range(4)] == [0, 1, 2, 5]
+    assert [deal.take(1) for _ in range(3)] == [3, 4, None]
+    assert deal.take(0) is None
 
 
 def test_an_exception_in_a_process_comes_with_its_traceback() -> None:

@@ -140,7 +140,7 @@ def _numbered(patch: Patch) -> Iterator[tuple[range, FilePatch]]:
 
 def _is_blob(section: FilePatch, tree: SourceTree) -> bool | None:
     """Whether a section's old id is that of the tree's file; None where it has no id of a file."""
-    if section.old_path is None or section.old_id is None or not section.old_id.strip("0"):
+    if section.old_path is None or section.old_id is None:
         return None
     content = tree.files.get(section.old_path)
     return content is not None and blob_id(content).startswith(section.old_id)
@@ -193,17 +193,13 @@ def _fit_hunks(section: FilePatch, content: bytes | None, fits: Sequence[HunkFit
     except PatchkitError as error:
         return _fit_singly(section, content, fits, error)
     offsets = [place.offset for place in applied.hunk_ranges] or [0]
+    # a file that is not there, or empty, needs no context: there is one place for a hunk
     ground = blob_id(content) if content else None
+    loose = [not hunk.old_lines for hunk in section.hunks] or [False]
     return [
-        replace(fit, offset=offset, ground=ground if _is_loose(section, at) else None)
-        for at, (fit, offset) in enumerate(zip(fits, offsets, strict=True))
+        replace(fit, offset=offset, ground=ground if by_number else None)
+        for fit, offset, by_number in zip(fits, offsets, loose, strict=True)
     ]
-
-
-def _is_loose(section: FilePatch, at: int) -> bool:
-    """Whether nothing but a line number says where a hunk goes in a file that is there."""
-    loose = bool(section.hunks) and not section.hunks[at].old_lines
-    return loose and section.change is not FileChange.ADD
 
 
 def _fit_singly(
