@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 import os
 import random
-import statistics
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import click
@@ -64,15 +66,29 @@ def _stands(files: list[FilePatch], base: SourceTree) -> bool:
     return all(outcome.status == "placed" for outcome in result.outcomes)
 
 
-def time_where(patch: Path, *options: str) -> tuple[float, dict[str, Any]]:
-    """Return the seconds that the command takes, and its report."""
+@dataclass(frozen=True)
+class Run:
+    """One run of the command: wall clock, and the time of all its processors together."""
+
+    wall_s: float
+    cpu_s: float
+    report: dict[str, Any]
+
+
+def time_where(patch: Path, *options: str) -> Run:
+    """Return how long the command takes, with its report."""
     command = [sys.executable, "-m", "patchkit", "where", str(patch), "--json", *options]
-    start = time.perf_counter()
+    start, before = time.perf_counter(), _children_cpu_s()
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE)
     seconds = time.perf_counter() - start
     if done.returncode != 0:
         raise PatchkitError(f"exit status {done.returncode}", place=" ".join(command))
-    return seconds, json.loads(done.stdout)
+    return Run(seconds, _children_cpu_s() - before, json.loads(done.stdout))
+
+
+def _children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @click.command()
@@ -97,10 +113,10 @@ def main(base: str, later: str, hunks: int, seed: int, repeat: int) -> None:
             time_where(path)  # compiles Python files, warms the disk
             for jobs in (os.cpu_count() or 1, 1):
                 runs = [time_where(path, "--jobs", str(jobs)) for _ in range(repeat)]
-                seconds = [run[0] for run in runs]
-                each = ", ".join(f"{second:.1f}" for second in seconds)
-                print(f"{name}, {jobs} at once: {statistics.median(seconds):.1f} s ({each})")
-            report = runs[-1][1]
+                wall, cpu = (median(getattr(r, unit) for r in runs) for unit in ("wall_s", "cpu_s"))
+                each = ", ".join(f"{run.wall_s:.1f}" for run in runs)
+                print(f"{name}, {jobs} at once: {wall:.1f} s ({each}), processors {cpu:.1f} s")
+            report = runs[-1].report
             verdicts = Counter(row["verdict"] for row in report["releases"])
             counts = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
             print(f"  base {report['base']['name']}; {counts}", flush=True)
