@@ -148,8 +148,23 @@ def test_only_new_files_say_nothing_of_their_base() -> None:
         diff_files({}, {"vllm/new.py": b"x = 1\n"})
     )  # fmt: skip
     found = base_of(patch, r1=BODY, r2=ABOVE + BODY, r3=added)
-    text = "the patch only adds files, so that nothing says what it was made on"
+    text = "no line of a file is in the patch that says what it was made on"
     assert found == Base("r2", "none", text, ("r1",), ())
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        b"similarity index 100%\nrename from vllm/mod.py\nrename to vllm/new.py\n",
+        b"old mode 100644\nnew mode 100755\n",
+    ],
+)
+def test_a_section_without_lines_says_nothing_of_its_base(section: bytes) -> None:
+    new = b"new.py" if b"rename" in section else b"mod.py"
+    patch = b"diff --git a/vllm/mod.py b/vllm/" + new + b"\n" + section
+    found = base_of(patch, r1=BODY, r2=ABOVE + BODY)
+    assert isinstance(found, Base)
+    assert (found.name, found.proof, found.alike) == ("r2", "none", ("r1",))
 
 
 LOOSE = b"--- a/vllm/mod.py\n+++ b/vllm/mod.py\n@@ -5,0 +6,2 @@\n+def new():\n+    pass\n"

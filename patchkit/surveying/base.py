@@ -99,7 +99,7 @@ def _check_judged(fits: Mapping[str, Fit]) -> None:
 
 def _strongest(fits: Mapping[str, Fit], fitting: Sequence[str]) -> tuple[list[str], Proof]:
     """The releases for which the most speaks, and what that is."""
-    if all(fits[release].adds_only for release in fitting):
+    if all(fits[release].says_nothing for release in fitting):
         return list(fitting), Proof.NONE
     proven = max(fits[release].proven for release in fitting)
     chosen = [r for r in fitting if fits[r].proven == proven]
@@ -130,7 +130,7 @@ def _check_grounds(fits: Mapping[str, Fit], alike: Sequence[str]) -> None:
 def _reason(fits: Mapping[str, Fit], chosen: str, proof: Proof) -> str:
     fit = fits[chosen]
     if proof is Proof.NONE:
-        return "the patch only adds files, so that nothing says what it was made on"
+        return "no line of a file is in the patch that says what it was made on"
     if proof is Proof.IDS:
         if fit.foreign:
             total = counted(fit.proven + fit.foreign, "file")

@@ -36,13 +36,13 @@ class Fit:
     """How a series of patches fits one tree, each on the result of those before it.
 
     `proven` counts the sections whose `index` line names the very blob that the tree has, `foreign`
-    those whose line names another. `adds_only` is true where every section adds a file.
+    those whose line names another. `says_nothing` is true where no line of a file is named.
     """
 
     hunks: tuple[HunkFit, ...] = ()
     proven: int = 0
     foreign: int = 0
-    adds_only: bool = False
+    says_nothing: bool = False
     unshipped: tuple[Unshipped, ...] = ()
     notes: tuple[str, ...] = ()
     error: PatchkitError | None = None
@@ -85,7 +85,7 @@ def fit_patches(patches: Sequence[Patch], tree: SourceTree) -> Fit:
     """
     hunks: list[HunkFit] = []
     ids: list[bool] = []
-    changes: set[FileChange] = set()
+    says_nothing = True
     unshipped: list[Unshipped] = []
     notes: list[str] = []
     for patch in patches:
@@ -106,14 +106,19 @@ def fit_patches(patches: Sequence[Patch], tree: SourceTree) -> Fit:
                 return Fit(error=_binary_error(patch.name, section))
             if (known := _is_blob(section, tree)) is not None:
                 ids.append(known)
-            changes.add(section.change)
+            adds = section.change is FileChange.ADD
+            says_nothing = says_nothing and (adds or not section.hunks)
             fitted, tree = _fit_section(patch.name, section, numbers, tree, sure=bool(known))
             hunks += fitted
-    adds_only = changes == {FileChange.ADD}
     proven = sum(ids)
-    return Fit(
-        tuple(hunks), proven, len(ids) - proven, adds_only, tuple(unshipped), tuple(notes)
-    )  # fmt: skip
+    found = _worth_saying(notes, unshipped)
+    return Fit(tuple(hunks), proven, len(ids) - proven, says_nothing, tuple(unshipped), found)
+
+
+def _worth_saying(notes: Sequence[str], unshipped: Sequence[Unshipped]) -> tuple[str, ...]:
+    """The notes less those that a file is not in the tree of which that is said anyway."""
+    known = {f"{u.patch}:{u.file.lineno}: {u.path} is not in the tree" for u in unshipped}
+    return tuple(note for note in notes if note not in known)
 
 
 def said_notes(name: str, notes: Sequence[Note]) -> list[str]:

@@ -310,7 +310,7 @@ def test_a_new_file_fits_all_and_says_so(folder: Path, capsys: Out) -> None:
     assert run(["where", "new.patch", "--releases", "<0.32"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [
-        "base 0.31.0: the patch only adds files, so that nothing says what it was made on",
+        "base 0.31.0: no line of a file is in the patch that says what it was made on",
         "  just as well: 0.26.0 to 0.30.0",
     ]
 
