@@ -303,6 +303,14 @@ def test_of_those_that_the_ids_speak_for_the_smallest_offset_is_taken() -> None:
     assert (found.name, found.proof, found.as_well) == ("r1", "ids", ("r2",))
 
 
+def test_a_mode_is_there_where_the_file_is() -> None:
+    patch = b"diff --git a/vllm/mod.py b/vllm/mod.py\nold mode 100755\nnew mode 100644\n"
+    found = fits(patch, trees(r1=BODY, r2={OTHER: BODY}))
+    assert found["r1"].is_there
+    assert not found["r2"].is_there
+    assert found["r2"].hunks[0].reason == "vllm/mod.py: file to modify is not there"
+
+
 # No base -----------------------------------------------------------------------------------------
 
 GAP = "".join(f"x{n} = {n}\n" for n in range(9))

@@ -180,15 +180,17 @@ def _fit_section(
 
 def _is_done(section: FilePatch, content: bytes | None, tree: SourceTree) -> bool:
     """Whether the tree has what a section makes of a whole file: new, gone, renamed, other mode."""
-    if section.change is FileChange.ADD and content is not None:
-        return apply_exact(section, None).content == content
+    if section.change is FileChange.ADD:
+        return content is not None and apply_exact(section, None).content == content
     if section.change is FileChange.DELETE:
         return content is None
-    if section.hunks or content is not None or section.change is not FileChange.RENAME:
-        mode = section.new_mode
-        same = mode is not None and mode != section.old_mode and tree.mode(section.path) == mode
-        return not section.hunks and section.change is FileChange.MODIFY and same
-    return section.path in tree.files
+    if section.hunks:
+        return False
+    if section.change is FileChange.RENAME:
+        return content is None and section.path in tree.files
+    changes_mode = section.new_mode is not None and section.new_mode != section.old_mode
+    there = section.change is FileChange.MODIFY and content is not None
+    return there and changes_mode and tree.mode(section.path) == section.new_mode
 
 
 def _fit_hunks(section: FilePatch, content: bytes | None, fits: Sequence[HunkFit]) -> list[HunkFit]:
