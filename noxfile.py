@@ -110,10 +110,10 @@ def gpu(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Time rebases by size and wheels: nox -s bench -- [rebase|wheel] [--hunks 10,100 …]"""
+    """Time rebases, wheels, surveys: nox -s bench -- [rebase|wheel|where] [--hunks 10,100 …]"""
     install(session, "test")
-    # one of them may have arguments; both run with none
-    chosen = session.posargs[:1] or ["rebase", "wheel"]
+    # one of them may have arguments; all run with none
+    chosen = session.posargs[:1] or ["rebase", "wheel", "where"]
     for name in chosen:
         session.run("python", "-m", f"tests.bench.{name}", *session.posargs[1:])
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "pin": "Add a release to the pins from the package index.",
     "rebase": "Move the stored series to another vLLM release.",
     "port": "Move plain patch files from one vLLM tree to another.",
+    "where": "Say what each release makes of plain patch files.",
     "check": "Prove that what is stored is sound.",
     "test": "Say by its tests whether each patch is needed on a release.",
     "build-wheel": "Write a patched wheel of a release.",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +13,9 @@ import click
 if TYPE_CHECKING:
     from patchkit.config import Config
     from patchkit.installed.source import Source
+    from patchkit.placing.rebase import PatchInput
     from patchkit.tree import SourceTree
+    from patchkit.upstream.index import Index
     from patchkit.upstream.pins import Pins
     from patchkit.upstream.progress import Progress
 
@@ -82,10 +85,28 @@ def tree_opener(config: Config, progress: Progress) -> Callable[[str], SourceTre
     pins = read_pins(config)
 
     @cache
+    def index() -> Index:
+        from patchkit.upstream.index import Index  # takes its time to be imported
+
+        return Index()
+
+    @cache
     def opened(spec: str) -> SourceTree:
-        return open_tree(spec, pins=pins, progress=progress)
+        return open_tree(spec, pins=pins, index=index, progress=progress)
 
     return opened
+
+
+def read_patch_files(names: Sequence[str]) -> list[PatchInput]:
+    """Return the patches of files, in order; `-` is standard input, a mailbox gives one a mail."""
+    from patchkit.placing.rebase import read_inputs
+    from patchkit.repository.workspace import read_file
+
+    inputs: list[PatchInput] = []
+    for name in names:
+        data = sys.stdin.buffer.read() if name == "-" else read_file(Path(name))
+        inputs += read_inputs(data, "standard input" if name == "-" else name)
+    return inputs
 
 
 def series_folders(config: Config, folder: str | None) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,11 @@ from typing import Any
 import click
 
 from patchkit.cli import render
-from patchkit.cli.options import here, json_option, shown_path, tree_opener
+from patchkit.cli.options import here, json_option, read_patch_files, shown_path, tree_opener
 from patchkit.errors import ExitCode, PatchkitError
-from patchkit.placing.rebase import PatchInput, RebaseResult, read_inputs, rebase_series
+from patchkit.placing.rebase import RebaseResult, rebase_series
 from patchkit.report import outcome_json, tree_json
-from patchkit.repository.workspace import read_file, read_folder, write_new_folder
+from patchkit.repository.workspace import read_folder, write_new_folder
 from patchkit.series.series import Series, SeriesEntry, format_series
 
 
@@ -52,7 +51,7 @@ def command(
       git -C ../vllm diff v0.28.0 | patchkit port - --base v0.28.0 --target v0.29.0
     """
     config = here()
-    inputs = [item for name in patches for item in _read(name)]
+    inputs = read_patch_files(patches)
     with render.progress() as progress:
         open_tree = tree_opener(config, progress)
         result = rebase_series(inputs, open_tree(base), open_tree(target), progress=progress)
@@ -65,13 +64,6 @@ def command(
     else:
         render.show_port(document, result, asked=output, reasons=why)
     return ExitCode(document["exit_code"])
-
-
-def _read(name: str) -> list[PatchInput]:
-    """Return the patches of one file: one, or those of a mailbox."""
-    data = sys.stdin.buffer.read() if name == "-" else read_file(Path(name))
-    shown = "standard input" if name == "-" else name
-    return read_inputs(data, shown)
 
 
 def _write(output: Path, result: RebaseResult) -> None:

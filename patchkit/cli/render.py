@@ -417,19 +417,61 @@ def _show_table(outcomes: Sequence[HunkOutcome]) -> None:
     Console().print(table)
 
 
+def show_grid(titles: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str]) -> None:
+    """Print a table of which the last column is cut where the terminal ends.
+
+    The second column has a colour a row; those between it and the last are numbers.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    left = console.width
+    for number, title in enumerate(titles[:-1]):
+        table.add_column(title, justify="right" if number > 1 else "left", no_wrap=True)
+        left -= 2 + max(len(title), *(len(row[number]) for row in rows))
+    table.add_column(titles[-1])
+    for (first, second, *others, last), colour in zip(rows, colours, strict=True):
+        shown = Text(last)
+        shown.truncate(max(left, len(titles[-1])), overflow="ellipsis")
+        table.add_row(Text(first), Text(second, style=colour), *map(Text, others), shown)
+    console.print(table)
+
+
 @contextmanager
-def progress() -> Iterator[Progress]:
-    """Yield what a long step reports to: on a terminal a bar, once a second has gone."""
+def progress(*, lines: bool = False) -> Iterator[Progress]:
+    """Yield what a long step reports to: on a terminal a bar, once a second has gone.
+
+    Elsewhere nothing, or with `lines` a line on standard error for each transfer that starts.
+    """
     from patchkit.upstream.progress import silent
 
     if not sys.stderr.isatty():
-        yield silent
+        yield _Lines() if lines else silent
         return
     bar = _Bar()
     try:
         yield bar
     finally:
         bar.close()
+
+
+class _Lines:
+    """A line for each file that is fetched."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: set[str] = set()
+
+    def __call__(self, label: str, done_bytes: int, total_bytes: int | None) -> None:  # noqa: ARG002
+        with self._lock:
+            if label in self._seen or not label.endswith((".whl", ".tar.gz")):
+                return
+            self._seen.add(label)
+            say(f"fetching {label}", to_stderr=True)
 
 
 class _Bar:
@@ -454,7 +496,9 @@ class _Bar:
         from rich.console import Console
         from rich.progress import Progress as RichProgress
 
-        self._bar = RichProgress(console=Console(stderr=True), transient=True)
+        self._bar = RichProgress(
+            console=Console(stderr=True), transient=True, redirect_stdout=False
+        )
         self._bar.start()
         return self._bar
 

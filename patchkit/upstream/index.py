@@ -43,6 +43,7 @@ class Index:
         self.config = read_pip_config() if config is None else config
         self.http = Http(self.config)
         self._pages: dict[str, tuple[IndexFile, ...]] = {}
+        self._silent: dict[str, UnreachableError] = {}  # places that gave no answer
 
     def locate(self, artifact: Artifact) -> Location:
         """Return where a pinned file is to be had, found by its name and then by its digest."""
@@ -117,9 +118,15 @@ class Index:
         return sources
 
     def _files(self, source: str) -> tuple[IndexFile, ...]:
+        if source in self._silent:  # asked for another file, it would let us wait once more
+            raise self._silent[source]
         if source not in self._pages:
             path = _local_path(source)
-            self._pages[source] = self._read_url(source) if path is None else _read_path(path)
+            try:
+                self._pages[source] = self._read_url(source) if path is None else _read_path(path)
+            except UnreachableError as err:
+                self._silent[source] = err
+                raise
         return self._pages[source]
 
     def _read_url(self, url: str) -> tuple[IndexFile, ...]:

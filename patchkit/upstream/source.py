@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -39,7 +40,7 @@ def open_tree(
     *,
     pins: Pins | None = None,
     cache: Cache | None = None,
-    index: Index | None = None,
+    index: Index | Callable[[], Index] | None = None,
     progress: Progress | None = None,
     distribution: str = "vllm",
 ) -> SourceTree:
@@ -47,6 +48,7 @@ def open_tree(
 
     A version is always a release, also where a folder has that name (`./v0.29.0` is the folder).
     The name of a pinned file is that file, whatever the rule among a release's wheels would take.
+    An index that is made when it is called for costs nothing where the cache has the tree.
     """
     if spec.startswith(GIT_PREFIX):
         from patchkit.upstream.gitrepo import open_git_tree
@@ -81,14 +83,19 @@ def _is_version(spec: str) -> bool:
 
 
 def _open_artifact(
-    artifact: Artifact, name: str, cache: Cache, index: Index | None, progress: Progress
+    artifact: Artifact,
+    name: str,
+    cache: Cache,
+    index: Index | Callable[[], Index] | None,
+    progress: Progress,
 ) -> SourceTree:
     def build() -> Contents:
         # a warm cache needs no HTTP library, whose import takes longer than opening the tree
         from patchkit.upstream.fetch import artifact_contents
         from patchkit.upstream.index import Index
 
-        return artifact_contents(artifact, index or Index(), cache, progress)
+        found = index() if callable(index) else index or Index()
+        return artifact_contents(artifact, found, cache, progress)
 
     # RECORD holds the digest of every file of the tree, so its own digest names the tree
     key = artifact.record_sha256 or artifact.sha256

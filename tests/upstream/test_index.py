@@ -164,6 +164,15 @@ def test_index_that_refuses_is_an_error(fake_index, pins, status):
     assert str(caught.value) == f"{fake_index.url}/simple/vllm/: the index answers {status}"
 
 
+def test_place_that_refuses_is_asked_once(fake_index, pins):
+    fake_index.faults.statuses["/simple/vllm/"] = 403
+    index = fake_index.index()
+    for _ in range(3):
+        with pytest.raises(PatchkitError, match="the index answers 403"):
+            index.locate(pins.releases[0].artifacts[0])
+    assert len(fake_index.log) == 1
+
+
 def test_page_and_file_may_be_elsewhere(fake_index, pins, kit):
     fake_index.faults.redirects = {
         "/old/index/vllm/": "/simple/vllm/",

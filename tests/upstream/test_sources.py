@@ -162,6 +162,23 @@ def test_pinned_sdist_is_fetched_and_checked(fake_index, cache, kit):
     assert fake_index.log == []
 
 
+def test_an_index_that_is_made_when_called_for_is_not_made_for_what_is_cached(
+    fake_index, cache, kit
+):
+    name = "vllm-0.99.0.tar.gz"
+    fake_index.files[name] = kit.make_sdist(CHECKOUT)
+    pins = Pins((Release("0.99.0", (kit.pin(name, fake_index.files[name]),)),))
+    made = []
+
+    def make():
+        made.append(name)
+        return fake_index.index()
+
+    for _ in range(2):
+        assert dict(open_tree(name, pins=pins, cache=cache, index=make).files) == TEXTS
+    assert made == [name]
+
+
 def test_pinned_file_is_asked_for_by_its_name_also_when_yanked(fake_index, cache, kit, wheel):
     fake_index.files[kit.WHEEL_NAME] = wheel
     pins = Pins((Release("0.99.0", (kit.pin(kit.WHEEL_NAME, wheel, yanked="bad"),)),))
