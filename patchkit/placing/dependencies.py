@@ -1,0 +1,229 @@
+"""Which hunk of a series needs which earlier one, and why: by the lines that it touches, by names.
+
+Two hunks whose lines do not touch commute: made in either order they give one tree. Where they only
+stand close to each other, that is said, but neither needs the other. Names count where the base has
+no such thing itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from patchkit.names.mentions import CALLABLE
+from patchkit.names.tree_index import TreeIndex
+from patchkit.placing.landing import authored_lines
+from patchkit.placing.plan import PatchPlan, PlannedFile
+from patchkit.placing.provided import Provided, module_of, provided_by
+from patchkit.placing.relied import Use, uses_in
+from patchkit.placing.weave import HunkId, Touch, strongest, weave
+from patchkit.syntax.build import try_module
+from patchkit.tree import PYTHON, SourceTree
+
+CONTEXT = "context"
+_MEMBERS = frozenset({"field", "method", "self", "store"})
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """A hunk and an earlier one that it needs, with the reason.
+
+    `kind` is "lines", "order", "file", "module", "member", "local", "parameter" or "position"; a
+    "context" stands beside the earlier one's lines and does not need it.
+    """
+
+    later: HunkId
+    earlier: HunkId
+    kind: str
+    text: str
+
+    @property
+    def binds(self) -> bool:
+        """Whether the later hunk cannot be without the earlier one."""
+        return self.kind != CONTEXT
+
+
+def dependencies(plans: Sequence[PatchPlan], base: SourceTree) -> tuple[Dependency, ...]:
+    """Return what each hunk of a series needs of the patches before its own, in series order.
+
+    `base` is the tree that the first patch is made on.
+    """
+    lines, names = weave(plans), _Names(base)
+    found: list[Dependency] = []
+    for plan in plans:
+        touches = lines.follow(plan)
+        found += [_by_lines(touch) for touch in strongest(touches)]
+        found += names.follow(plan)
+    place = {plan.patch.name: number for number, plan in enumerate(plans)}
+    order = {"lines": 0, "order": 1, "file": 2, CONTEXT: 9}
+    return tuple(
+        sorted(
+            _but_context_of_needs(found),
+            key=lambda d: (
+                place[d.later.patch], d.later.number, place[d.earlier.patch], d.earlier.number,
+                order.get(d.kind, 3),
+            ),
+        )
+    )  # fmt: skip
+
+
+def _but_context_of_needs(found: Iterable[Dependency]) -> Iterator[Dependency]:
+    """Leave out that two hunks stand close where one needs the other anyway."""
+    found = list(found)
+    needs = {(d.later, d.earlier) for d in found if d.binds}
+    return (d for d in found if d.binds or (d.later, d.earlier) not in needs)
+
+
+_HOW = {
+    "changes": "{later} changes lines that {earlier} adds ({place})",
+    "inside": "{later} adds lines inside of those that {earlier} adds ({place})",
+    "around": "{later} changes the lines around some that {earlier} removes ({place})",
+    "where": "{later} adds lines where {earlier} removes some ({place})",
+    "beside": "{later} adds lines where {earlier} adds others ({place}): their order matters",
+    "made": "{later} changes {path}, which {earlier} adds",
+    "moved": "{later} changes {path}, which {earlier} gives that name",
+    "removed": "{later} adds {path}, which {earlier} removes",
+    "mode": "{later} gives {path} another mode, as {earlier} does",
+    "context": "{later} stands beside what {earlier} changes ({place}); neither needs the other",
+}
+
+
+def _by_lines(touch: Touch) -> Dependency:
+    place = f"{touch.path}:{touch.line}"
+    text = _HOW[touch.how].format(
+        later=touch.later, earlier=touch.earlier, place=place, path=touch.path
+    )
+    return Dependency(touch.later, touch.earlier, touch.kind, text)
+
+
+class _Names:
+    """What the patches so far bring by name, and what of it a later one uses."""
+
+    def __init__(self, base: SourceTree) -> None:
+        self.base = base
+        self.provided: dict[tuple[str, str], list[tuple[HunkId, Provided]]] = defaultdict(list)
+        self._index = TreeIndex(base, "")
+        self._has_member: dict[str, bool] = {}
+        self._takes: dict[tuple[str, str], bool] = {}
+
+    def follow(self, plan: PatchPlan) -> list[Dependency]:
+        """Take a patch in, and return what its hunks use of those before it."""
+        own = provided_by(plan)
+        found: dict[tuple[HunkId, HunkId, Provided], Dependency] = {}
+        if self.provided:
+            brought = {(p.kind, p.name) for _, p in own}
+            for file in plan.files:
+                for later, use in self._uses(plan.patch.name, file):
+                    for earlier, provided in self._providers(use, file.section.path, brought):
+                        key = later, earlier, provided
+                        if key not in found:
+                            found[key] = _by_name(later, earlier, use, provided, file.section.path)
+        for hunk, provided in own:
+            self.provided[provided.kind, provided.name].append((hunk, provided))
+        return _one_a_name(found)
+
+    def _uses(self, patch: str, file: PlannedFile) -> Iterator[tuple[HunkId, Use]]:
+        path = file.section.path
+        if file.authored is None or not path.endswith(PYTHON) or not self._may_use(file):
+            return
+        module = try_module(file.authored)
+        if module is None:
+            return
+        for number in file.numbers:
+            lines = authored_lines(file, number)
+            for use in uses_in(module.tree, path, module_of(path), lines) if lines else ():
+                yield HunkId(patch, number), use
+
+    def _may_use(self, file: PlannedFile) -> bool:
+        """Whether what a section adds holds any of the names: most parses are saved by that."""
+        added = b"".join(line for job in file.jobs for run in job.runs for line in run.lines)
+        text = (added if file.jobs else file.authored or b"").decode("utf-8", "replace")
+        return any(
+            kind == "position" or name.rpartition(".")[2] in text for kind, name in self.provided
+        )
+
+    def _providers(
+        self, use: Use, path: str, brought: set[tuple[str, str]]
+    ) -> Iterator[tuple[HunkId, Provided]]:
+        if use.kind == "file":
+            yield from self._files(use)
+            return
+        for hunk, provided in self.provided.get((use.kind, use.name), ()):
+            if self._is_meant(use, path, provided, (use.kind, use.name) in brought):
+                yield hunk, provided
+
+    def _files(self, use: Use) -> Iterator[tuple[HunkId, Provided]]:
+        name = use.name.partition(":")[0]
+        while name:
+            yield from self.provided.get(("file", name), ())
+            name = name.rpartition(".")[0]
+
+    def _is_meant(self, use: Use, path: str, provided: Provided, own: bool) -> bool:
+        """Whether a use names this very thing, and nothing that the base has as well."""
+        if use.kind == "module":
+            return use.owner == module_of(provided.path)
+        if use.kind == "local":
+            return use.owner == provided.owner and path == provided.path
+        if use.kind == "member":
+            if use.owner and use.owner == provided.owner:
+                return True
+            if use.how == "overridden":
+                return use.owner == provided.owner.rpartition(".")[2]
+            return not own and not self._base_has_member(use.name)
+        if use.owner != provided.owner:
+            return False
+        if use.kind == "position":
+            return not self._is_ambiguous(use.owner)
+        return not own and not self._base_takes(use.owner, use.name)
+
+    def _base_has_member(self, name: str) -> bool:
+        if name not in self._has_member:
+            self._has_member[name] = self._index.anywhere(name, _MEMBERS) is not None
+        return self._has_member[name]
+
+    def _base_takes(self, callee: str, keyword: str) -> bool:
+        """Whether the base has a callable of a name that takes a keyword."""
+        key = callee, keyword
+        if key not in self._takes:
+            there = self._index.everywhere(callee, CALLABLE)
+            signatures = [found.definition.signature for found in there]
+            self._takes[key] = any(s is not None and keyword in s.keywords for s in signatures)
+        return self._takes[key]
+
+    def _is_ambiguous(self, callee: str) -> bool:
+        """Whether the base has several callables of a name: an argument may go to any of them."""
+        return len(self._index.everywhere(callee, CALLABLE, most=2)) > 1
+
+
+def _one_a_name(found: Mapping[tuple[HunkId, HunkId, Provided], Dependency]) -> list[Dependency]:
+    """Return one reason a name; what is in a new file comes with the file."""
+    files = {(later, earlier) for later, earlier, p in found if p.kind == "file"}
+    kept: dict[tuple[HunkId, HunkId, str], Dependency] = {}
+    for (later, earlier, provided), dependency in found.items():
+        if provided.kind in ("module", "member") and (later, earlier) in files:
+            continue
+        kept.setdefault((later, earlier, provided.name), dependency)
+    return list(kept.values())
+
+
+_MADE = {
+    "module": "`{name}` is defined by {earlier} ({there})",
+    "member": "`{owner}{name}` is defined by {earlier} ({there})",
+    "local": "`{name}` of `{owner}` is bound by {earlier} ({there})",
+    "parameter": "the parameter `{name}` of `{owner}` is added by {earlier} ({there})",
+    "position": "argument {name} of `{owner}` is added by {earlier} ({there})",
+    "file": "{path} is added by {earlier}",
+}
+
+
+def _by_name(later: HunkId, earlier: HunkId, use: Use, provided: Provided, path: str) -> Dependency:
+    owner = provided.owner
+    if provided.kind == "member" and owner:
+        owner += "."
+    made = _MADE[provided.kind].format(
+        name=provided.name, owner=owner, earlier=earlier, path=provided.path,
+        there=f"{provided.path}:{provided.line}",
+    )  # fmt: skip
+    text = f"{made} and {use.how} in {later} ({path}:{use.line})"
+    return Dependency(later, earlier, provided.kind, text)
