@@ -312,6 +312,11 @@ def test_an_attribute_that_the_base_has_elsewhere_says_nothing() -> None:
     assert found(base, {X: K_FIELD}, {Y: "y = k.stride\n"}) == ()
 
 
+def test_an_attribute_that_the_base_reads_of_something_else_says_nothing() -> None:
+    base = {X: K, Y: "y = 1\n", "vllm/z.py": "import torch\n\nz = torch.ones(1).stride\n"}
+    assert found(base, {X: K_FIELD}, {Y: "y = k.stride\n"}) == ()
+
+
 def test_an_attribute_of_self_is_that_of_the_class() -> None:
     two = K_FIELD.replace("return x", "return x * self.stride")
     base = {X: K, "vllm/z.py": "class L:\n    stride: int\n"}

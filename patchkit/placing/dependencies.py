@@ -178,8 +178,10 @@ class _Names:
         return not own and not self._base_takes(use.owner, use.name)
 
     def _base_has_member(self, name: str) -> bool:
+        """Whether the base has such a member somewhere, or reads one of what it does not define."""
         if name not in self._has_member:
-            self._has_member[name] = self._index.anywhere(name, _MEMBERS) is not None
+            there = self._index.anywhere(name, _MEMBERS) is not None
+            self._has_member[name] = there or self._index.is_read_beyond(name, "")
         return self._has_member[name]
 
     def _base_takes(self, callee: str, keyword: str) -> bool:
