@@ -49,23 +49,30 @@ def dependencies(plans: Sequence[PatchPlan], base: SourceTree) -> tuple[Dependen
 
     `base` is the tree that the first patch is made on.
     """
-    lines, names = weave(plans), _Names(base)
-    found: list[Dependency] = []
-    for plan in plans:
-        touches = lines.follow(plan)
-        found += [_by_lines(touch) for touch in strongest(touches)]
-        found += names.follow(plan)
-    place = {plan.patch.name: number for number, plan in enumerate(plans)}
-    order = {"lines": 0, "order": 1, "file": 2, CONTEXT: 9}
-    return tuple(
-        sorted(
-            _but_context_of_needs(found),
-            key=lambda d: (
-                place[d.later.patch], d.later.number, place[d.earlier.patch], d.earlier.number,
-                order.get(d.kind, 3),
-            ),
-        )
-    )  # fmt: skip
+    followed = Followed(plans, base)
+    return tuple(dependency for plan in plans for dependency in followed.follow(plan))
+
+
+class Followed:
+    """A series as far as it has been followed: the lines of its files, and the names it brings."""
+
+    def __init__(self, plans: Sequence[PatchPlan], base: SourceTree) -> None:
+        self.weaves = weave(plans)
+        self._names = _Names(base)
+        self._place = {plan.patch.name: number for number, plan in enumerate(plans)}
+
+    def follow(self, plan: PatchPlan) -> list[Dependency]:
+        """Take the next patch in, and return what its hunks need of those before it."""
+        found = [_by_lines(touch) for touch in strongest(self.weaves.follow(plan))]
+        found += self._names.follow(plan)
+        return sorted(_but_context_of_needs(found), key=self._order)
+
+    def _order(self, need: Dependency) -> tuple[int, int, int, int]:
+        kind = _KINDS.index(need.kind)
+        return need.later.number, self._place[need.earlier.patch], need.earlier.number, kind
+
+
+_KINDS = ("lines", "order", "file", "module", "member", "local", "parameter", "position", CONTEXT)
 
 
 def _but_context_of_needs(found: Iterable[Dependency]) -> Iterator[Dependency]:

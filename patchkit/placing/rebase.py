@@ -26,6 +26,7 @@ from patchkit.placing.landing import (
     missing_from,
     shift_lines,
 )
+from patchkit.placing.ledger import LEFT_OUT, Ledger, Ready
 from patchkit.placing.place import Verdict
 from patchkit.placing.plan import PatchPlan, Unshipped, plan_patch
 from patchkit.syntax.tree import at_ease
@@ -52,7 +53,9 @@ class RebasedPatch:
     """One patch after the move.
 
     `before` and `after` hold the target files that it changes, None where there is no file; `data`
-    is the patch as it would be stored for the target, empty where nothing is left of it.
+    is the patch as it would be stored for the target, empty where nothing is left of it. `placed`
+    is the patch without what waits for earlier hunks that did not land, as if those had never been,
+    and `base` the tree that it is then made on.
     """
 
     name: str
@@ -62,6 +65,8 @@ class RebasedPatch:
     data: bytes
     plan: PatchPlan = field(repr=False)
     landing: Landing = field(repr=False)
+    placed: PatchPlan = field(repr=False)
+    base: SourceTree = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,7 @@ def _rebase(
     progress: Progress | None,
 ) -> RebaseResult:
     plans, notes = _plan_all(patches, base)
-    run = _Run(base, target)
+    run = _Run(plans, base, target)
     for number, (patch, plan) in enumerate(zip(patches, plans, strict=True), start=1):
         run.land(plan, patch.adaptations, _left_out(patch, plan))
         if progress is not None:
@@ -170,15 +175,15 @@ def _left_out(patch: PatchInput, plan: PatchPlan) -> dict[int, Verdict]:
         raise PatchkitError(
             f"hunk {unknown[0]} is to be left out, but there is none", place=patch.name
         )
-    return {n: Verdict(Status.CONFLICTED, reason="left out on request") for n in chosen}
+    return {n: Verdict(Status.CONFLICTED, reason=LEFT_OUT) for n in chosen}
 
 
 class _Run:
     """The state of a run: how far base and target have come, and what did not land so far."""
 
-    def __init__(self, base: SourceTree, target: SourceTree) -> None:
-        self.base = base
+    def __init__(self, plans: Sequence[PatchPlan], base: SourceTree, target: SourceTree) -> None:
         self.target = target
+        self.ledger = Ledger(plans, base)
         self.missing: list[Missing] = []
         self.outcomes: list[list[HunkOutcome]] = []
         self.patches: list[RebasedPatch] = []
@@ -188,17 +193,20 @@ class _Run:
     ) -> None:
         """Place one patch and take its result as the new state."""
         before = self.target
+        ready = self.ledger.prepare(plan, before, adaptations, banned)
         landing = land_patch(
-            plan, self.base, before,
-            adaptations=adaptations, missing=self.missing, banned=banned,
+            ready.plan, ready.base, before, adaptations=adaptations, missing=self.missing,
+            banned={**ready.waiting, **banned},
         )  # fmt: skip
         after = before.with_changes(landing.contents, landing.modes)
-        drifts = drifts_of(plan, landing, self.base, before, after)
+        drifts = drifts_of(ready.plan, landing, ready.base, before, after)
+        verdicts = {**ready.waiting, **banned, **landing.verdicts}
+        landing = replace(landing, verdicts=verdicts)
         self._shift_outcomes(before, landing)
         self.outcomes.append(_outcomes(plan, landing, drifts))
-        self.patches.append(_rebased(plan, landing, before, after))
+        self.patches.append(_rebased(plan, landing, before, after, ready))
         self.missing += missing_from(plan, landing)
-        self.base = self.base.with_changes(plan.after)
+        self.ledger.enter(plan, ready, landing)
         self.target = after
 
     def _shift_outcomes(self, before: SourceTree, landing: Landing) -> None:
@@ -255,7 +263,7 @@ def _outcomes(
 
 
 def _rebased(
-    plan: PatchPlan, landing: Landing, before: SourceTree, after: SourceTree
+    plan: PatchPlan, landing: Landing, before: SourceTree, after: SourceTree, ready: Ready
 ) -> RebasedPatch:
     old = {path: before.files.get(path) for path in landing.contents}
     new = {path: after.files.get(path) for path in landing.contents}
@@ -272,4 +280,6 @@ def _rebased(
     # Sections for sources, tests and docs go along as they are: a wheel cannot judge them.
     rest = tuple(u.file for u in plan.unshipped)
     data = format_patch(Patch(plan.patch.name, preamble, (*files, *rest))) if files else b""
-    return RebasedPatch(plan.patch.name, preamble, old, new, data, plan, landing)
+    return RebasedPatch(
+        plan.patch.name, preamble, old, new, data, plan, landing, ready.plan, ready.base
+    )

@@ -72,7 +72,7 @@ def _wrong_lines(ground: Ground, first: int, last: int) -> Iterator[str]:
 
 def _other_change(patch: RebasedPatch, grounds: Sequence[Ground]) -> Iterator[str]:
     """Whether the words that target and result differ in are those of base and authored file."""
-    for file in patch.plan.files:
+    for file in patch.placed.files:
         own = [g for g in grounds if g.outcome.hunk in file.numbers]
         plain = all(
             g.outcome.status is Status.PLACED and g.outcome.method is not Method.ADAPTATION
