@@ -139,7 +139,7 @@ def _rebase(
     target: SourceTree,
     progress: Progress | None,
 ) -> RebaseResult:
-    plans, notes = _plan_all(patches, base)
+    plans, notes = plan_all(patches, base)
     run = _Run(plans, base, target)
     for number, (patch, plan) in enumerate(zip(patches, plans, strict=True), start=1):
         run.land(plan, patch.adaptations, _left_out(patch, plan))
@@ -152,7 +152,7 @@ def _rebase(
     )
 
 
-def _plan_all(patches: Sequence[PatchInput], base: SourceTree) -> tuple[list[PatchPlan], list[str]]:
+def plan_all(patches: Sequence[PatchInput], base: SourceTree) -> tuple[list[PatchPlan], list[str]]:
     """Every patch read against the base with those before it applied; nothing is placed yet."""
     plans, notes = [], []
     for patch in patches:
