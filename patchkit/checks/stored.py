@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -84,9 +85,7 @@ def _needs(config: Config, stored: Stored, tree: SourceTree, *, frozen: bool) ->
     """Return what is wrong between the patches of a release and those that come before them."""
     if stored.same_as is not None:
         return  # found where they are stored
-    below = (
-        config.series[: config.series.index(stored.folder)] if _is_listed(config, stored) else ()
-    )
+    below = takewhile(lambda folder: folder != stored.folder, config.series)
     held = [name for name in below if stored.release in stored_releases(config.root, name)]
     stack = [*(read_stored(config.root, name, stored.release) for name in held), stored]
     if sum(len(series.series.patches) for series in stack) < 2:
@@ -108,10 +107,6 @@ def _needs(config: Config, stored: Stored, tree: SourceTree, *, frozen: bool) ->
             reason = next(reason for reason in link.reasons if reason.binds)
             text = f"needs {link.earlier}: {reason.text}; declare `Depends-On: {link.earlier}`"
             yield Finding("depends", f"{stored.place}/{own[link.later]}", text)
-
-
-def _is_listed(config: Config, stored: Stored) -> bool:
-    return stored.folder in config.series
 
 
 def _verdicts(root: Path, stored: Stored) -> Iterator[Finding]:

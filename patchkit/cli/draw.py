@@ -66,7 +66,7 @@ def summary(place: str, graph: Graph) -> str:
     beside = sum(1 for link in graph.links if link.reasons and not link.binds)
     text = f"{place}: {counted(len(graph.patches), 'patch', 'patches')}"
     text += f", {counted(len(graph.needs), 'dependency', 'dependencies')}"
-    return text + (f", {counted(beside, 'pair')} that stand close and commute" if beside else "")
+    return text + (f"; {counted(beside, 'pair')} close but independent" if beside else "")
 
 
 def warnings(graph: Graph) -> Iterator[str]:
