@@ -233,6 +233,39 @@ def test_non_python_and_crlf_files_are_carried_back_alike() -> None:
     assert text(result, path) == "top: 1\r\n" + base.replace("key4: 4\r", "key4: 44\r")
 
 
+def test_a_series_on_top_of_another_waits_for_what_did_not_land_of_that() -> None:
+    lower = series(BASE, A, B)
+    first = move([lower[0], PatchInput("B", lower[1].data, left_out=None)], BASE, BASE)
+    changed, beside = B.replace("step5(x, 55)", "step5(x, 56)"), B.replace("step6(x, 6)", "b6(x)")
+    for top, outcome in (
+        (changed, ("A#1", "blocked", ("low/B#1",))),
+        (beside, ("A#1", "placed", ())),
+    ):
+        result = rebase_series(
+            series(B, top), SourceTree({PATH: B.encode()}), first.tree, below=("low", first)
+        )
+        assert told(result) == [outcome]
+    assert text(result) == A.replace("step6(x, 6)", "b6(x)")
+
+
+def test_a_third_series_knows_the_first() -> None:
+    c = B.replace("step9(x, 9)", "step9(x, 99)")
+    d = c.replace("step5(x, 55)", "step5(x, 56)")
+    lower = series(BASE, A, B)
+    first = move([lower[0], PatchInput("B", lower[1].data, left_out=None)], BASE, BASE)
+    second = rebase_series(
+        series(B, c), SourceTree({PATH: B.encode()}), first.tree, below=("low", first)
+    )
+    third = rebase_series(
+        series(c, d), SourceTree({PATH: c.encode()}), second.tree, below=("mid", second)
+    )
+    assert told(second) == [("A#1", "placed", ())]
+    assert told(third) == [("A#1", "blocked", ("low/B#1",))]
+    assert hunk(third, "A#1").reason == (
+        f"A#1 changes lines that low/B#1 adds ({PATH}:10); low/B#1 is left out on request"
+    )
+
+
 # Properties --------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ blocked by it, unless the target has it already or a person has adapted it to th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from patchkit.diff.model import FileChange
 from patchkit.names.unresolved import unresolved_beyond
@@ -16,7 +16,13 @@ from patchkit.placing.adaptation import Adaptation
 from patchkit.placing.carry import carry_back, with_hunks
 from patchkit.placing.dependencies import Dependency, Followed
 from patchkit.placing.file_edits import FileEdits, FileJob
-from patchkit.placing.landing import Landing, authored_lines, place_patch
+from patchkit.placing.landing import (
+    Landing,
+    Missing,
+    authored_lines,
+    missing_from,
+    place_patch,
+)
 from patchkit.placing.place import Verdict
 from patchkit.placing.plan import PatchPlan, PlannedFile
 from patchkit.placing.weave import HunkId
@@ -44,9 +50,37 @@ class Ledger:
         self.full = base  # with every patch so far
         self.base = base  # with those hunks alone that landed
         self.gone: dict[HunkId, str] = {}
+        self.missing: list[Missing] = []
+        self._plans = list(plans)
+        self._lower: frozenset[str] = frozenset()  # the patches of series below, by folder and name
         self._followed = Followed(plans, base)
         self._behind: list[PatchPlan] = []
         self._needs: list[Dependency] = []
+
+    def below(self, folder: str, plans: Sequence[PatchPlan], base: SourceTree) -> Ledger:
+        """Return the ledger of a series on top of this one, which its `base` holds in full.
+
+        The patches of this one go by the name of their folder there.
+        """
+
+        def named(patch: str) -> str:
+            return patch if patch in self._lower else f"{folder}/{patch}"
+
+        mine = [replace(p, patch=replace(p.patch, name=named(p.patch.name))) for p in self._plans]
+        above = Ledger([*mine, *plans], base)
+        above._behind += mine
+        above._lower = frozenset(plan.patch.name for plan in mine)
+        above.gone = {HunkId(named(h.patch), h.number): what for h, what in self.gone.items()}
+        above.missing = [replace(m, patch=named(m.patch)) for m in self.missing]
+        paths = {path for plan in self._plans for path in plan.after}
+        above.base = base.with_changes(
+            {
+                path: self.base.files.get(path)
+                for path in paths
+                if self.base.files.get(path) != self.full.files.get(path)
+            }
+        )
+        return above
 
     def prepare(
         self,
@@ -83,6 +117,7 @@ class Ledger:
                     left_out = verdict.reason == LEFT_OUT
                     what = f"is {LEFT_OUT}" if left_out else "did not land"
                     self.gone[HunkId(plan.patch.name, number)] = what
+        self.missing += missing_from(plan, landing)
         self.full = self.full.with_changes(plan.after)
         self.base = ready.base.with_changes(dict(_landed(ready.plan, landing)))
 

@@ -20,10 +20,8 @@ from patchkit.placing.adaptation import Adaptation
 from patchkit.placing.drift import drifts_of
 from patchkit.placing.landing import (
     Landing,
-    Missing,
     Span,
     land_patch,
-    missing_from,
     shift_lines,
 )
 from patchkit.placing.ledger import LEFT_OUT, Ledger, Ready
@@ -74,7 +72,8 @@ class RebaseResult:
     """What became of every hunk, and the target with everything that landed.
 
     `unshipped` lists the sections for files that the base tree does not hold by its nature;
-    `notes` what was tolerated in reading the patches.
+    `notes` what was tolerated in reading the patches. `ledger` is what a series on top needs to
+    know of this one.
     """
 
     base: SourceTree
@@ -84,6 +83,7 @@ class RebaseResult:
     patches: tuple[RebasedPatch, ...]
     unshipped: tuple[Unshipped, ...] = ()
     notes: tuple[str, ...] = ()
+    ledger: Ledger | None = field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -124,23 +124,32 @@ def rebase_series(
     base: SourceTree,
     target: SourceTree,
     *,
+    below: tuple[str, RebaseResult] | None = None,
     progress: Progress | None = None,
 ) -> RebaseResult:
-    """Return a series moved from base to target. Raises PatchkitError before anything is placed."""
+    """Return a series moved from base to target. Raises PatchkitError before anything is placed.
+
+    `below` is the folder of the series that it is on top of, and what became of that: both trees
+    hold it, `base` in full.
+    """
     if not patches:
         raise PatchkitError("no patch given", hint="name at least one patch file")
     with at_ease():
-        return _rebase(patches, base, target, progress)
+        return _rebase(patches, base, target, below, progress)
 
 
 def _rebase(
     patches: Sequence[PatchInput],
     base: SourceTree,
     target: SourceTree,
+    below: tuple[str, RebaseResult] | None,
     progress: Progress | None,
 ) -> RebaseResult:
     plans, notes = plan_all(patches, base)
-    run = _Run(plans, base, target)
+    ledger = Ledger(plans, base)
+    if below is not None and below[1].ledger is not None:
+        ledger = below[1].ledger.below(below[0], plans, base)
+    run = _Run(ledger, target)
     for number, (patch, plan) in enumerate(zip(patches, plans, strict=True), start=1):
         run.land(plan, patch.adaptations, _left_out(patch, plan))
         if progress is not None:
@@ -148,7 +157,7 @@ def _rebase(
     outcomes = tuple(o for outcome in run.outcomes for o in outcome)
     unshipped = tuple(u for plan in plans for u in plan.unshipped)
     return RebaseResult(
-        base, target, run.target, outcomes, tuple(run.patches), unshipped, tuple(notes)
+        base, target, run.target, outcomes, tuple(run.patches), unshipped, tuple(notes), ledger
     )
 
 
@@ -181,10 +190,9 @@ def _left_out(patch: PatchInput, plan: PatchPlan) -> dict[int, Verdict]:
 class _Run:
     """The state of a run: how far base and target have come, and what did not land so far."""
 
-    def __init__(self, plans: Sequence[PatchPlan], base: SourceTree, target: SourceTree) -> None:
+    def __init__(self, ledger: Ledger, target: SourceTree) -> None:
         self.target = target
-        self.ledger = Ledger(plans, base)
-        self.missing: list[Missing] = []
+        self.ledger = ledger
         self.outcomes: list[list[HunkOutcome]] = []
         self.patches: list[RebasedPatch] = []
 
@@ -195,7 +203,7 @@ class _Run:
         before = self.target
         ready = self.ledger.prepare(plan, before, adaptations, banned)
         landing = land_patch(
-            ready.plan, ready.base, before, adaptations=adaptations, missing=self.missing,
+            ready.plan, ready.base, before, adaptations=adaptations, missing=self.ledger.missing,
             banned={**ready.waiting, **banned},
         )  # fmt: skip
         after = before.with_changes(landing.contents, landing.modes)
@@ -205,7 +213,6 @@ class _Run:
         self._shift_outcomes(before, landing)
         self.outcomes.append(_outcomes(plan, landing, drifts))
         self.patches.append(_rebased(plan, landing, before, after, ready))
-        self.missing += missing_from(plan, landing)
         self.ledger.enter(plan, ready, landing)
         self.target = after
 
