@@ -171,6 +171,26 @@ def test_line_ends_of_the_file_are_those_of_its_weave() -> None:
     assert needs({X: base}, first, {X: two}) == ["B#1 changes lines that A#1 adds (vllm/x.py:2)"]
 
 
+def test_two_sections_for_one_file_are_one_patch() -> None:
+    one = F.replace("b(x)", "b(x, 1)")
+    two = one.replace("b(x, 1)", "b(x, 2)")
+    both = (diff(F, one, X) + diff(one, two, X)).encode()
+    assert found({X: F}, both) == ()
+    assert needs({X: F}, both, {X: two.replace("b(x, 2)", "b(x, 3)")}) == [
+        "B#1 changes lines that A#2 adds (vllm/x.py:3)"
+    ]
+
+
+def test_lines_are_counted_as_the_later_patch_finds_them() -> None:
+    one = F.replace("    b(x)\n", "")
+    two = one.replace("c(x)", "c(x, 1)")
+    three = two.replace("d(x)", "d(x, 1)")
+    assert [d.text for d in found({X: F}, {X: one}, {X: two}, {X: three})][1:] == [
+        "C#1 stands beside what A#1 changes (vllm/x.py:3); neither needs the other",
+        "C#1 stands beside what B#1 changes (vllm/x.py:3); neither needs the other",
+    ]
+
+
 # By files ----------------------------------------------------------------------------------------
 
 
@@ -243,6 +263,35 @@ def test_a_new_function_read_from_its_module() -> None:
     assert needs({X: M, Y: base}, {X: HELPER}, {Y: user}) == [
         "`helper` is defined by A#1 (vllm/x.py:10) and called in B#1 (vllm/y.py:3)"
     ]
+
+
+def test_an_import_from_the_folder_above() -> None:
+    path = "vllm/sub/y.py"
+    user = "from ..x import helper\n\n\ny = helper(1)\n"
+    assert needs({X: M, path: "y = 1\n"}, {X: HELPER}, {path: user}) == [
+        f"`helper` is defined by A#1 (vllm/x.py:10) and imported in B#1 ({path}:1)"
+    ]
+
+
+def test_a_global_of_the_module_is_no_variable_of_the_function() -> None:
+    base = M + "\n\n\n\n\n\n\ndef other(x):\n    return x\n"
+    one = base.replace("import os\n", "import os\n\nhits = 0\n")
+    two = one.replace("    return x\n", "    global hits\n    hits = hits + 1\n    return x\n")
+    assert needs({X: base}, {X: one}, {X: two}) == [
+        "`hits` is defined by A#1 (vllm/x.py:5) and read in B#1 (vllm/x.py:19)"
+    ]
+
+
+def test_a_variable_of_a_function_of_that_name_in_another_file() -> None:
+    base = {X: F, Y: F.replace("a(x)", "mine = a(x)")}
+    one = F.replace("    a(x)\n", "    a(x)\n    mine = 1\n")
+    assert found(base, {X: one}, {Y: base[Y].replace("return x", "return mine")}) == ()
+
+
+def test_what_needs_another_hunk_by_name_is_not_said_to_be_beside_it_as_well() -> None:
+    one = F.replace("    a(x)\n", "    a(x)\n    mine = 1\n")
+    two = one.replace("    c(x)\n", "    c(x, mine)\n")
+    assert [d.kind for d in found({X: F}, {X: one}, {X: two})] == ["local"]
 
 
 @pytest.mark.parametrize(
@@ -325,6 +374,12 @@ def test_an_attribute_of_self_is_that_of_the_class() -> None:
     ]
 
 
+def test_an_attribute_set_on_another_object_is_not_one_of_the_class() -> None:
+    one = K.replace("self.a = 1\n", "self.a = 1\n        other.stride = 2\n")
+    base = {X: K, "vllm/z.py": "class L:\n    stride: int\n"}
+    assert needs(base, {X: one}, {X: one.replace("return x", "return x * self.stride")}) == []
+
+
 def test_a_new_enum_member() -> None:
     enum = "from enum import Enum\n\n\nclass Kind(Enum):\n    ONE = 1\n"
     base = {
@@ -369,6 +424,11 @@ def test_a_parameter_that_another_callable_of_the_base_takes_says_nothing() -> N
     assert found(base, {X: one}, {Y: "k.size(1, 2)\n"}) == ()
 
 
+def test_a_parameter_passed_to_something_else_says_nothing() -> None:
+    one = K.replace("size(self, x)", "size(self, x, y=0)")
+    assert found({X: K, Y: "k.area(1)\n"}, {X: one}, {Y: "k.area(1, 2, y=2)\n"}) == ()
+
+
 def test_a_parameter_of_init_belongs_to_the_class() -> None:
     one = K.replace("__init__(self)", "__init__(self, depth=0)")
     assert needs({X: K, Y: "k = K()\n"}, {X: one}, {Y: "k = K(depth=3)\n"}) == [
@@ -382,6 +442,16 @@ def test_a_method_that_overrides_a_new_one() -> None:
     assert needs(
         {X: K, Y: sub}, {X: one}, {Y: "class S(K):\n    def plan(self):\n        return 1\n"}
     ) == ["`K.plan` is defined by A#1 (vllm/x.py:8) and overridden in B#1 (vllm/y.py:2)"]
+
+
+def test_a_method_that_overrides_a_new_one_of_a_nested_class() -> None:
+    nested = "class M:\n    class K:\n        a = 1\n"
+    one = nested + "\n        def plan(self):\n            return None\n"
+    base = {X: nested, Y: "class S(M.K):\n    pass\n"}
+    sub = "class S(M.K):\n    def plan(self):\n        return 1\n"
+    assert needs(base, {X: one}, {Y: sub}) == [
+        "`M.K.plan` is defined by A#1 (vllm/x.py:5) and overridden in B#1 (vllm/y.py:2)"
+    ]
 
 
 def test_what_the_base_binds_already_is_not_brought_by_a_change_of_it() -> None:

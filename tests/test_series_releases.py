@@ -82,7 +82,7 @@ def test_what_the_series_needs_of_itself(cut: Cut, base: SourceTree) -> None:
     assert [d.text for d in dependencies(plans, base)] == [
         f"salt#1 changes lines that seed#1 adds ({UTILS}:115)",
         "`RequestStatus.FINISHED_EVICTED` is defined by status#1 "
-        f"({REQUEST}:395) and read in salt#3 ({REQUEST}:203)",
+        f"({REQUEST}:368) and read in salt#3 ({REQUEST}:203)",
     ]
 
 

@@ -188,15 +188,73 @@ def test_a_change_of_a_renamed_file_waits_for_the_rename() -> None:
 
 
 def test_hunks_of_one_edit_wait_together() -> None:
-    wrapped = B.replace(
-        BODY.replace("step1(x, 1)", "step1(x, 11)").replace("step5(x, 5)", "step5(x, 55)"), ""
+    text_lines = "".join(f"line {n}\n" for n in range(9))
+    base = f'def f(x):\n    a(x)\n    y = """\n{text_lines}"""\n    b(x)\n    return y\n'
+    one = base.replace("a(x)", "a(x, 1)")
+    two = one.replace("    a(x, 1)\n    y =", "    with lock:\n        a(x, 1)\n        y =")
+    two = two.replace("    b(x)\n", "        b(x)\n")
+    a, b = series(base, one, two)
+    result = move([PatchInput("A", a.data, left_out=None), b], base, base)
+    assert told(result)[1:] == [("B#1", "blocked", ("A#1",)), ("B#2", "blocked", ("A#1",))]
+    assert text(result) == base
+
+
+def test_what_builds_on_a_hunk_that_the_target_has_waits_for_nothing() -> None:
+    """B did not land, but upstream is what C made of it: D goes on from there."""
+    c = B.replace("step5(x, 55)", "step5(x, 56)")
+    d = c.replace("step5(x, 56)", "step5(x, 57)")
+    a, b, c_patch, d_patch = series(BASE, A, B, c, d)
+    target = BASE.replace("step5(x, 5)", "step5(x, 56)")
+    result = move([a, PatchInput("B", b.data, left_out=None), c_patch, d_patch], BASE, target)
+    assert told(result)[2:] == [("C#1", "already_upstream", ()), ("D#1", "placed", ())]
+    assert result.patches[3].placed.files[0].base == c.encode()
+    assert text(result) == target.replace("step1(x, 1)", "step1(x, 11)").replace("56", "57")
+
+
+def test_a_name_that_only_a_missing_hunk_binds_is_waited_for_however_it_is_bound() -> None:
+    base = (
+        "def f(x):\n    match x:\n        case Foo():\n            a(x)\n            b(x)\n"
+        "            c(x)\n    return x\n"
     )
-    inner = "".join(f"    {line}\n" for line in B.split("\n")[4:16])
-    wrapped = wrapped.replace("def f(x):\n", f"def f(x):\n    with lock:\n{inner}")
-    a, b, c = series(BASE, A, B, wrapped)
-    result = move([a, PatchInput("B", b.data, left_out=None), c], BASE, BASE)
-    assert told(result)[2:] == [("C#1", "blocked", ("A#1", "B#1")[1:])]
-    assert text(result) == A
+    one = base.replace("Foo()", "Foo(q)")
+    two = one.replace("            c(x)\n", "            c(x)\n            use(q)\n")
+    a, b = series(base, one, two)
+    result = move([PatchInput("A", a.data, left_out=None), b], base, base)
+    assert told(result)[1:] == [("B#1", "blocked", ("A#1",))]
+    assert hunk(result, "B#1").reason == (
+        "name `q` is not bound in f (line 7) without A#1, which is left out on request"
+    )
+
+
+def test_the_base_of_a_patch_is_without_what_did_not_land_in_other_files() -> None:
+    user = USER.replace("return x", "return os.sep")
+    c = A.replace("step9(x, 9)", "step9(x, 99)")
+    inputs = [
+        *series(BASE, A),
+        PatchInput("B", diff(USER, user, OTHER), left_out=None),
+        PatchInput("C", diff(A, c)),
+    ]
+    trees = {PATH: BASE, OTHER: USER}, {PATH: BASE, OTHER: USER}
+    result = move(inputs, *trees)
+    assert result.patches[2].base.files[OTHER].decode() == USER
+    assert result.patches[2].base.files[PATH].decode() == A
+    top = rebase_series(
+        [PatchInput("D", diff(c, c.replace("step9(x, 99)", "step9(x, 98)")))],
+        SourceTree({PATH: c.encode(), OTHER: user.encode()}), result.tree, below=("low", result),
+    )  # fmt: skip
+    assert told(top) == [("D#1", "placed", ())]
+    assert top.patches[0].base.files[OTHER].decode() == USER
+
+
+def test_two_sections_for_one_file_stay_as_they_are() -> None:
+    two = A.replace("step5(x, 5)", "step5(x, 55)")
+    three = two.replace("step11(x, 11)", "step11(x, 111)")
+    both = diff(A, two) + diff(two, three)
+    result = move(
+        [PatchInput("A", diff(BASE, A), left_out=None), PatchInput("B", both)], BASE, BASE
+    )
+    assert told(result)[1:] == [("B#1", "placed", ()), ("B#2", "placed", ())]
+    assert text(result) == three.replace("step1(x, 11)", "step1(x, 1)")
 
 
 def test_what_waits_is_placed_by_what_a_person_made_of_it() -> None:
@@ -264,6 +322,22 @@ def test_a_third_series_knows_the_first() -> None:
     assert hunk(third, "A#1").reason == (
         f"A#1 changes lines that low/B#1 adds ({PATH}:10); low/B#1 is left out on request"
     )
+
+
+def test_an_adapted_hunk_stays_what_was_fingerprinted_when_others_beside_it_are_gone() -> None:
+    b = A.replace("step5(x, 5)", "step5(x, 55)")
+    c = b.replace("step7(x, 7)", "step7(x, 77)")
+    d = c.replace("step5(x, 55)", "step5(x, 56)")
+    a, *middle, last = series(BASE, A, b, c, d)
+    left = [PatchInput(p.name, p.data, left_out=None) for p in middle]
+    change = hunk_of(move([a, *left, last], BASE, BASE).patches[3].plan, 1)
+    assert change is not None
+    adaptation = make_adaptation(
+        release="0.29.0", path=PATH, hunks=[(1, change)], reason="neither is wanted here",
+        before=A.encode(), after=A.replace("step5(x, 5)", "step5(x, 58)").encode(),
+    )  # fmt: skip
+    result = move([a, *left, PatchInput("D", last.data, (adaptation,))], BASE, BASE)
+    assert told(result)[3] == ("D#1", "placed", ())
 
 
 # Properties --------------------------------------------------------------------------------------
