@@ -8,7 +8,7 @@ no such thing itself.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchkit.names.mentions import CALLABLE
@@ -63,9 +63,21 @@ class Followed:
 
     def follow(self, plan: PatchPlan) -> list[Dependency]:
         """Take the next patch in, and return what its hunks need of those before it."""
-        found = [_by_lines(touch) for touch in strongest(self.weaves.follow(plan))]
-        found += self._names.follow(plan)
+        found = [*self.by_lines(plan), *self.by_names(plan)]
+        self.bring(plan)
         return sorted(_but_context_of_needs(found), key=self._order)
+
+    def by_lines(self, plan: PatchPlan) -> list[Dependency]:
+        """Take in what the next patch does to lines, and return what that touches."""
+        return [_by_lines(touch) for touch in strongest(self.weaves.follow(plan))]
+
+    def by_names(self, plan: PatchPlan) -> list[Dependency]:
+        """Return what a patch uses of the names that were brought in."""
+        return self._names.used_by(plan)
+
+    def bring(self, plan: PatchPlan, hunks: Collection[HunkId] | None = None) -> None:
+        """Take in the names that a patch brings, or those of some hunks alone."""
+        self._names.bring(plan, hunks)
 
     def _order(self, need: Dependency) -> tuple[int, int, int, int]:
         kind = _KINDS.index(need.kind)
@@ -114,20 +126,29 @@ class _Names:
         self._has_member: dict[str, bool] = {}
         self._takes: dict[tuple[str, str], bool] = {}
 
-    def follow(self, plan: PatchPlan) -> list[Dependency]:
-        """Take a patch in, and return what its hunks use of those before it."""
-        own = provided_by(plan)
-        found: dict[tuple[HunkId, HunkId, Provided], Dependency] = {}
-        if self.provided:
-            brought = {(p.kind, p.name) for _, p in own}
-            for file in plan.files:
-                for later, use in self._uses(plan.patch.name, file):
-                    for earlier, provided in self._providers(use, file.section.path, brought):
-                        key = later, earlier, provided
-                        if key not in found:
-                            found[key] = _by_name(later, earlier, use, provided, file.section.path)
-        for hunk, provided in own:
+    def bring(self, plan: PatchPlan, hunks: Collection[HunkId] | None) -> None:
+        """Take in what the hunks of a patch bring."""
+        for hunk, provided in provided_by(plan, hunks):
             self.provided[provided.kind, provided.name].append((hunk, provided))
+
+    def used_by(self, plan: PatchPlan) -> list[Dependency]:
+        """Return what the hunks of a patch use of what was brought in."""
+        if not self.provided:
+            return []
+        found: dict[tuple[HunkId, HunkId, Provided], Dependency] = {}
+        own: list[frozenset[tuple[str, str]]] = []
+
+        def is_own(use: Use) -> bool:
+            if not own:
+                own.append(frozenset((p.kind, p.name) for _, p in provided_by(plan)))
+            return (use.kind, use.name) in own[0]
+
+        for file in plan.files:
+            for later, use in self._uses(plan.patch.name, file):
+                for earlier, provided in self._providers(use, file.section.path, is_own):
+                    key = later, earlier, provided
+                    if key not in found:
+                        found[key] = _by_name(later, earlier, use, provided, file.section.path)
         return _one_a_name(found)
 
     def _uses(self, patch: str, file: PlannedFile) -> Iterator[tuple[HunkId, Use]]:
@@ -147,17 +168,19 @@ class _Names:
         added = b"".join(line for job in file.jobs for run in job.runs for line in run.lines)
         text = (added if file.jobs else file.authored or b"").decode("utf-8", "replace")
         return any(
-            kind == "position" or name.rpartition(".")[2] in text for kind, name in self.provided
+            all(word.rpartition(".")[2] in text for word in _words(provided))
+            for brought in self.provided.values()
+            for _, provided in brought
         )
 
     def _providers(
-        self, use: Use, path: str, brought: set[tuple[str, str]]
+        self, use: Use, path: str, is_own: Callable[[Use], bool]
     ) -> Iterator[tuple[HunkId, Provided]]:
         if use.kind == "file":
             yield from self._files(use)
             return
         for hunk, provided in self.provided.get((use.kind, use.name), ()):
-            if self._is_meant(use, path, provided, (use.kind, use.name) in brought):
+            if self._is_meant(use, path, provided, is_own):
                 yield hunk, provided
 
     def _files(self, use: Use) -> Iterator[tuple[HunkId, Provided]]:
@@ -166,7 +189,9 @@ class _Names:
             yield from self.provided.get(("file", name), ())
             name = name.rpartition(".")[0]
 
-    def _is_meant(self, use: Use, path: str, provided: Provided, own: bool) -> bool:
+    def _is_meant(
+        self, use: Use, path: str, provided: Provided, is_own: Callable[[Use], bool]
+    ) -> bool:
         """Whether a use names this very thing, and nothing that the base has as well."""
         if use.kind == "module":
             return use.owner == module_of(provided.path)
@@ -177,12 +202,12 @@ class _Names:
                 return True
             if use.how == "overridden":
                 return use.owner == provided.owner.rpartition(".")[2]
-            return not own and not self._base_has_member(use.name)
+            return not is_own(use) and not self._base_has_member(use.name)
         if use.owner != provided.owner:
             return False
         if use.kind == "position":
             return not self._is_ambiguous(use.owner)
-        return not own and not self._base_takes(use.owner, use.name)
+        return not is_own(use) and not self._base_takes(use.owner, use.name)
 
     def _base_has_member(self, name: str) -> bool:
         """Whether the base has such a member somewhere, or reads one of what it does not define."""
@@ -203,6 +228,15 @@ class _Names:
     def _is_ambiguous(self, callee: str) -> bool:
         """Whether the base has several callables of a name: an argument may go to any of them."""
         return len(self._index.everywhere(callee, CALLABLE, most=2)) > 1
+
+
+def _words(provided: Provided) -> tuple[str, ...]:
+    """The words without which no line uses something."""
+    if provided.kind == "position":
+        return (provided.owner,)
+    if provided.kind == "parameter":
+        return provided.name, provided.owner
+    return (provided.name,)
 
 
 def _one_a_name(found: Mapping[tuple[HunkId, HunkId, Provided], Dependency]) -> list[Dependency]:

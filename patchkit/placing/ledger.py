@@ -54,7 +54,8 @@ class Ledger:
         self._plans = list(plans)
         self._lower: frozenset[str] = frozenset()  # the patches of series below, by folder and name
         self._followed = Followed(plans, base)
-        self._behind: list[PatchPlan] = []
+        self._behind: list[PatchPlan] = []  # not followed yet: not before something is gone
+        self._entered: list[PatchPlan] = []  # whose names have not been taken in yet
         self._needs: list[Dependency] = []
 
     def below(self, folder: str, plans: Sequence[PatchPlan], base: SourceTree) -> Ledger:
@@ -69,6 +70,7 @@ class Ledger:
         mine = [replace(p, patch=replace(p.patch, name=named(p.patch.name))) for p in self._plans]
         above = Ledger([*mine, *plans], base)
         above._behind += mine
+        above._entered += mine
         above._lower = frozenset(plan.patch.name for plan in mine)
         above.gone = {HunkId(named(h.patch), h.number): what for h, what in self.gone.items()}
         above.missing = [replace(m, patch=named(m.patch)) for m in self.missing]
@@ -118,16 +120,21 @@ class Ledger:
                     what = f"is {LEFT_OUT}" if left_out else "did not land"
                     self.gone[HunkId(plan.patch.name, number)] = what
         self.missing += missing_from(plan, landing)
+        self._entered.append(plan)
         self.full = self.full.with_changes(plan.after)
         self.base = ready.base.with_changes(dict(_landed(ready.plan, landing)))
 
     def _catch_up(self) -> list[Dependency]:
-        """The needs of the patch that was taken in last; only now is it worth the time."""
+        """What the patch that comes next needs; only now is it worth the time to follow them."""
         found: list[Dependency] = []
         for plan in self._behind:
-            found = [d for d in self._followed.follow(plan) if d.binds]
+            found = [need for need in self._followed.by_lines(plan) if need.binds]
             self._needs += found
+        for plan in self._entered:
+            self._followed.bring(plan, self.gone)
+        found += self._followed.by_names(self._behind[-1])
         self._behind.clear()
+        self._entered.clear()
         return found
 
     def _waiting(self, plan: PatchPlan, needs: Iterable[Dependency]) -> dict[int, Verdict]:

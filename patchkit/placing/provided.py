@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from patchkit.diff.model import FileChange
@@ -43,18 +43,22 @@ class Provided(NamedTuple):
         return self.kind, self.name, self.owner
 
 
-def provided_by(plan: PatchPlan) -> list[tuple[HunkId, Provided]]:
-    """Return what each hunk of a patch brings that the file before it did not have."""
+def provided_by(
+    plan: PatchPlan, hunks: Collection[HunkId] | None = None
+) -> list[tuple[HunkId, Provided]]:
+    """Return what each hunk of a patch, or each of some, brings that its file did not have."""
     found: list[tuple[HunkId, Provided]] = []
     for file in plan.files:
         path = file.section.path
         first = HunkId(plan.patch.name, file.numbers[0])
         if file.authored is None or not path.endswith(PYTHON):
             continue
+        if hunks is not None and not any(HunkId(plan.patch.name, n) in hunks for n in file.numbers):
+            continue
         if file.section.change in (FileChange.ADD, FileChange.COPY, FileChange.RENAME):
             found.append((first, Provided("file", module_of(path), "", path, 1)))
         found += _in_file(plan.patch.name, file, path)
-    return found
+    return [(hunk, p) for hunk, p in found if hunks is None or hunk in hunks]
 
 
 def module_of(path: str) -> str:
