@@ -91,6 +91,11 @@ def test_the_header_of_a_block() -> None:
         ("if x:\n    a()\nelse:\n    b()\n", ("a()", "a(1)"), ("b()", "b(1)")),
         ("if x:\n    a()\n    c()\n", ("if x", "if x or y"), ("c()", "c(1)")),
         ("f(\n    1,\n    2,\n)\n", ("    1,", "    1,  # why"), ("", "")),
+        ("if x:\n    a()\n    c()\n", ("c()", "c(1)"), ("if x", "if x or y")),
+        ("if x:\n    a()\nelif y:\n    b()\n", ("if x", "if x or z"), ("elif y", "elif y or z")),
+        (F, ("def f(x)", "def f(x, y=1)"), ("    c(x)\n", "    new(x)\n    c(x)\n")),
+        (CALL, ("one=1", "one=11"), ("two=2,\n", "two=2\n")),  # layout alone
+        (CALL, ("        one=1,\n", "        # why\n        one=1,\n"), ("two=2", "two=22")),
     ],
 )
 def test_other_statements_and_other_entries_are_nobodys_business(

@@ -182,14 +182,16 @@ class Ledger:
     def _carried(
         self, plan: PatchPlan, waiting: Collection[int], fixed: Collection[str]
     ) -> PatchPlan:
-        gone = set(self.gone) - self._relied_on()
+        gone = set(self.gone) - self._relied_on(plan.patch.name)
         return carry_back(plan, self._followed.weaves, gone, waiting, fixed)
 
-    def _relied_on(self) -> set[HunkId]:
-        """What did not land but is built on by hunks that the target has all the same."""
+    def _relied_on(self, patch: str) -> set[HunkId]:
+        """What did not land but is built on by hunks before a patch that landed all the same."""
         kept: set[HunkId] = set()
         for need in reversed(self._needs):
             built = need.later not in self.gone or need.later in kept
+            if need.later.patch == patch:
+                continue
             if need.kind in _BY_LINES and need.earlier in self.gone and built:
                 kept.add(need.earlier)
         return kept
