@@ -424,6 +424,13 @@ def test_a_parameter_that_another_callable_of_the_base_takes_says_nothing() -> N
     assert found(base, {X: one}, {Y: "k.size(1, 2)\n"}) == ()
 
 
+def test_a_new_parameter_that_is_passed_by_name_alone() -> None:
+    one = K.replace("size(self, x)", "size(self, x, *, y=0)")
+    assert needs({X: K, Y: "k.size(1)\n"}, {X: one}, {Y: "k.size(1, y=2)\n"}) == [
+        "the parameter `y` of `size` is added by A#1 (vllm/x.py:5) and passed in B#1 (vllm/y.py:1)"
+    ]
+
+
 def test_a_parameter_passed_to_something_else_says_nothing() -> None:
     one = K.replace("size(self, x)", "size(self, x, y=0)")
     assert found({X: K, Y: "k.area(1)\n"}, {X: one}, {Y: "k.area(1, 2, y=2)\n"}) == ()

@@ -93,7 +93,10 @@ def _needs(config: Config, stored: Stored, tree: SourceTree, *, frozen: bool) ->
     try:
         planned = plan_stored(config.root, stack, tree)
     except PatchkitError as error:
-        yield _finding("depends", error)
+        folder, _, name = (error.place or "").rpartition("/")
+        known = folder == stored.folder and name in stored.series.patches
+        found = _finding("depends", error)
+        yield replace(found, place=f"{stored.place}/{name}") if known else found
         return
     own = {planned.names[stored.folder, name]: name for name in stored.series.patches}
     told = set()

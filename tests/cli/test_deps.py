@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from patchkit.cli import run
+from patchkit.cli.draw import tree_lines
 from patchkit.diff import diff_files, format_files
+from patchkit.placing.dependencies import Dependency
+from patchkit.placing.weave import HunkId
+from patchkit.series.graph import make_graph
 from patchkit.tree import SourceTree
 from tests.cli.test_check import HEADER, findings, write
 
@@ -214,6 +218,23 @@ def test_a_patch_with_several_needs_is_drawn_below_the_last(
     ]
 
 
+def test_long_names_are_cut_to_eighty_columns() -> None:
+    names = [f"{letter}{'-long-name' * 9}.patch" for letter in "abcd"]
+    needs = [
+        Dependency(HunkId(later, 1), HunkId(earlier, 1), "lines", "because")
+        for later, earlier in ((names[1], names[0]), (names[2], names[1]), (names[3], names[2]))
+    ]
+    graph = make_graph(names, needs, {})
+    lines = list(tree_lines(graph))
+    assert [len(line) for line in lines] == [80, 80, 80, 80]
+    assert [line[:10] for line in lines] == [
+        "a-long-nam",
+        "└─ b-long-",
+        "   └─ c-lo",
+        "      └─ d",
+    ]
+
+
 def test_an_unknown_release_is_refused_with_those_that_are_stored(store: Path, capsys: Out) -> None:
     del store
     assert run(["deps", "v0.27.0"]) == 1
@@ -267,5 +288,5 @@ def test_check_finds_a_declared_patch_that_is_not_there(
     declare(store, "kernel", "cash")
     assert run(["check", "--json"]) == 3
     assert findings(capsys, check) == [
-        ("depends", "patches/kernel.patch", "there is no patch 'cash'"),
+        ("depends", "patches/v0.28.0/kernel.patch", "there is no patch 'cash'"),
     ]
