@@ -342,15 +342,15 @@ def test_an_adapted_hunk_stays_what_was_fingerprinted_when_others_beside_it_are_
 
 def test_a_hunk_that_waits_keeps_nothing_for_the_others_of_its_patch() -> None:
     base, path = "".join(f"key{n}: {n}\n" for n in range(9)), "vllm/config.yaml"
-    one = base.replace("key2: 2", "key2: 22").replace("key4: 4", "key4: 44")
-    two = one.replace("key2: 22", "key2: 23").replace("key5: 5", "key5: 55")
+    one = base.replace("key2: 2", "key2: 22").replace("key5: 5", "key5: 55")
+    two = one.replace("key2: 22", "key2: 23").replace("key6: 6", "key6: 66")
     inputs = [
         PatchInput("A", diff(base, one, path), left_out=None),
         PatchInput("B", diff(one, two, path, context=1)),
     ]
     result = move(inputs, {path: base}, {path: base})
     assert told(result)[1:] == [("B#1", "blocked", ("A#1",)), ("B#2", "placed", ())]
-    assert text(result, path) == base.replace("key5: 5", "key5: 55")
+    assert text(result, path) == base.replace("key6: 6", "key6: 66")
 
 
 # Properties --------------------------------------------------------------------------------------
