@@ -92,5 +92,5 @@ def test_what_needs_nothing_applies_without_the_missing_patch(seed: int) -> None
             assert with_hunks(file, file.numbers) == now
     kept = [line for line in "".join(lines).splitlines() if line.startswith("own")]
     there = [line for line in now.decode().splitlines() if line.startswith("own")]
-    assert there == [line for line in kept if line in there]
+    assert [line for line in there if line in kept] == [line for line in kept if line in there]
     assert not any(line.startswith("own 0") for line in there)

@@ -88,9 +88,12 @@ def test_lines_added_in_the_same_gap_have_an_order(after: bool, line: int) -> No
     one = F.replace("    b(x)\n", "    b(x)\n    one(x)\n")
     both = "    one(x)\n    two(x)\n" if after else "    two(x)\n    one(x)\n"
     two = one.replace("    one(x)\n", both)
-    assert needs({X: F}, {X: one}, {X: two}) == [
-        f"B#1 adds lines where A#1 adds others (vllm/x.py:{line}): their order matters"
-    ]
+    (dependency,) = found({X: F}, {X: one}, {X: two})
+    assert (dependency.kind, dependency.binds) == ("order", False)
+    assert dependency.text == (
+        f"B#1 adds lines where A#1 adds others (vllm/x.py:{line}): their order matters; "
+        "neither needs the other"
+    )
 
 
 def test_lines_added_where_some_were_removed_need_that() -> None:

@@ -11,8 +11,9 @@ import pytest
 from patchkit import RebaseResult
 from patchkit.outcome import HunkOutcome, Status
 from patchkit.placing.adaptation import fingerprint_definition, make_adaptation
+from patchkit.placing.dependencies import dependencies
 from patchkit.placing.plan import hunk_of
-from patchkit.placing.rebase import PatchInput, rebase_series
+from patchkit.placing.rebase import PatchInput, plan_all, rebase_series
 from patchkit.tree import SourceTree
 from tests.moves import PATH, diff
 
@@ -89,6 +90,15 @@ def test_a_line_beside_one_that_did_not_land_goes_beside_what_that_was() -> None
     assert told(result)[2] == ("C#1", "placed", ())
     wanted = A.replace("    step5(x, 5)\n", "    step5(x, 5)\n    mine(x)\n")
     assert text(result) == "import re\n" + wanted
+
+
+def test_lines_added_where_a_missing_patch_adds_others_land_there_alone() -> None:
+    b = A.replace("    step5(x, 5)\n", "    step5(x, 5)\n    one(x)\n")
+    c = b.replace("    one(x)\n", "    one(x)\n    two(x)\n")
+    a, b_patch, c_patch = series(BASE, A, b, c)
+    result = move([a, PatchInput("B", b_patch.data, left_out=None), c_patch], BASE, BASE)
+    assert told(result)[2] == ("C#1", "placed", ())
+    assert text(result) == c.replace("    one(x)\n", "")
 
 
 def test_what_needs_a_patch_that_is_left_out_says_so() -> None:
@@ -410,8 +420,10 @@ def test_patches_that_commute_give_one_tree_in_either_order(seed: int) -> None:
     both = move([first, second], base, target)
     assert both.ok
     alone = move([PatchInput("A", first.data, left_out=None), second], base, target)
-    if any(o.status is Status.BLOCKED for o in alone.outcomes):
+    tree = SourceTree({PATH: base.encode()})
+    if any(n.kind != "context" for n in dependencies(plan_all([first, second], tree)[0], tree)):
         return
+    assert not any(o.status is Status.BLOCKED for o in alone.outcomes)
     swapped = move([first], base, text(alone))
     assert swapped.ok
     assert text(swapped) == text(both)

@@ -68,31 +68,41 @@ def _carried(patch: str, file: PlannedFile, woven: FileWeave, off: set[HunkId]) 
     old = {id(cell): line for line, cell in enumerate(base)}
     new = {id(cell): line for line, cell in enumerate(authored)}
     cells = [cell for cell in woven.cells if id(cell) in old or id(cell) in new]
-    jobs = tuple(
-        _job(job, HunkId(patch, job.number), cells, old, new)
-        for job in file.jobs
-        if HunkId(patch, job.number) not in off
-    )
+    jobs: list[HunkJob] = []
+    done = 0
+    for job in file.jobs:
+        if HunkId(patch, job.number) not in off:
+            # what stood between two hunks may be gone: they share no line of context
+            carried, done = _job(job, HunkId(patch, job.number), cells, done, old, new)
+            jobs.append(carried)
     return replace(
         file,
         section=replace(file.section, hunks=tuple(job.hunk for job in jobs)),
         numbers=tuple(job.number for job in jobs),
         base=b"".join(cell.text for cell in base),
         authored=b"".join(cell.text for cell in authored),
-        jobs=jobs,
+        jobs=tuple(jobs),
     )
 
 
 def _job(
-    job: HunkJob, hunk: HunkId, cells: Sequence[Cell], old: dict[int, int], new: dict[int, int]
-) -> HunkJob:
-    """A hunk among the lines that are there, with as many lines of context as it has."""
+    job: HunkJob,
+    hunk: HunkId,
+    cells: Sequence[Cell],
+    done: int,
+    old: dict[int, int],
+    new: dict[int, int],
+) -> tuple[HunkJob, int]:
+    """A hunk among the lines that are there, with as many lines of context as it has.
+
+    The first `done` cells belong to the hunks above; returned is also how many do then.
+    """
     own = [i for i, cell in enumerate(cells) if _is_of(cell, hunk, old, new)]
     kinds = [line.kind for line in job.hunk.lines]
     lead = next(i for i, kind in enumerate(kinds) if kind != " ")
     trail = next(i for i, kind in enumerate(reversed(kinds)) if kind != " ")
     low, high = own[0], own[-1] + 1
-    while lead and low and _is_kept(cells[low - 1], old, new):
+    while lead and low > done and _is_kept(cells[low - 1], old, new):
         low, lead = low - 1, lead - 1
     while trail and high < len(cells) and _is_kept(cells[high], old, new):
         high, trail = high + 1, trail - 1
@@ -105,7 +115,7 @@ def _job(
         start + bool(old_count), old_count, new_start + bool(new_count), new_count,
         job.hunk.section, lines, job.hunk.lineno,
     )  # fmt: skip
-    return HunkJob(job.number, carried, start, runs_of(carried, start))
+    return HunkJob(job.number, carried, start, runs_of(carried, start)), high
 
 
 def _is_of(cell: Cell, hunk: HunkId, old: dict[int, int], new: dict[int, int]) -> bool:

@@ -1,8 +1,8 @@
 """Which hunk of a series needs which earlier one, and why: by the lines that it touches, by names.
 
 Two hunks whose lines do not touch commute: made in either order they give one tree. Where they only
-stand close to each other, that is said, but neither needs the other. Names count where the base has
-no such thing itself.
+stand close to each other, or add lines in one gap, that is said, but neither needs the other. Names
+count where the base has no such thing itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from patchkit.placing.weave import HunkId, Touch, strongest, weave
 from patchkit.syntax.build import try_module
 from patchkit.tree import PYTHON, SourceTree
 
-CONTEXT = "context"
+# Kinds that say where a hunk stands, and of which it could be without the other one.
+CLOSE = ("order", "context")
 _MEMBERS = frozenset({"field", "method", "self", "store"})
 
 
@@ -29,8 +30,9 @@ _MEMBERS = frozenset({"field", "method", "self", "store"})
 class Dependency:
     """A hunk and an earlier one that it needs, with the reason.
 
-    `kind` is "lines", "order", "file", "module", "member", "local", "parameter" or "position"; a
-    "context" stands beside the earlier one's lines and does not need it.
+    `kind` is "lines", "file", "module", "member", "local", "parameter" or "position". Of kind
+    "context" it stands beside the earlier one's lines, of kind "order" in the very gap in which
+    that adds lines: there is one order only, but either can be without the other.
     """
 
     later: HunkId
@@ -41,7 +43,7 @@ class Dependency:
     @property
     def binds(self) -> bool:
         """Whether the later hunk cannot be without the earlier one."""
-        return self.kind != CONTEXT
+        return self.kind not in CLOSE
 
 
 def dependencies(plans: Sequence[PatchPlan], base: SourceTree) -> tuple[Dependency, ...]:
@@ -84,7 +86,7 @@ class Followed:
         return need.later.number, self._place[need.earlier.patch], need.earlier.number, kind
 
 
-_KINDS = ("lines", "order", "file", "module", "member", "local", "parameter", "position", CONTEXT)
+_KINDS = ("lines", "file", "module", "member", "local", "parameter", "position", *CLOSE)
 
 
 def _but_context_of_needs(found: Iterable[Dependency]) -> Iterator[Dependency]:
@@ -99,7 +101,8 @@ _HOW = {
     "inside": "{later} adds lines inside of those that {earlier} adds ({place})",
     "around": "{later} changes the lines around some that {earlier} removes ({place})",
     "where": "{later} adds lines where {earlier} removes some ({place})",
-    "beside": "{later} adds lines where {earlier} adds others ({place}): their order matters",
+    "beside": "{later} adds lines where {earlier} adds others ({place}): their order matters; "
+    "neither needs the other",
     "made": "{later} changes {path}, which {earlier} adds",
     "moved": "{later} changes {path}, which {earlier} gives that name",
     "removed": "{later} adds {path}, which {earlier} removes",

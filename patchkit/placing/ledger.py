@@ -31,7 +31,7 @@ from patchkit.tree import PYTHON, SourceTree
 
 LEFT_OUT = "left out on request"
 _LANDED = (Status.PLACED, Status.ALREADY_UPSTREAM)
-_BY_LINES = ("lines", "order", "file")
+_BY_LINES = ("lines", "file")
 
 
 @dataclass(frozen=True)

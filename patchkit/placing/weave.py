@@ -253,4 +253,4 @@ def _rank(touch: Touch) -> tuple[int, bool, int]:
     return _ORDER.index(touch.kind), touch.how == "around", touch.line
 
 
-_ORDER = ("lines", "order", "file", "context")
+_ORDER = ("lines", "file", "order", "context")

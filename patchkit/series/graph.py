@@ -33,7 +33,7 @@ class Link:
         return tuple(dict.fromkeys(words))
 
 
-_WORDS = {"lines": "lines", "order": "lines", "file": "files"}
+_WORDS = {"lines": "lines", "file": "files"}
 
 
 @dataclass(frozen=True)
