@@ -104,6 +104,17 @@ def test_lines_added_where_some_were_removed_need_that() -> None:
     ]
 
 
+@pytest.mark.parametrize(("copy", "line"), [(0, 3), (1, 4)])
+def test_a_removal_of_one_of_two_equal_lines_needs_whoever_doubled_it(copy: int, line: int) -> None:
+    """Which of the two a diff removes is chance."""
+    lines = [f"{' +'[n == copy]}    b(x)\n" for n in range(2)]
+    add = f"--- a/{X}\n+++ b/{X}\n@@ -2,2 +2,3 @@\n     a(x)\n{''.join(lines)}".encode()
+    for gone in range(2):
+        lines = [f"{' -'[n == gone]}    b(x)\n" for n in range(2)]
+        remove = f"--- a/{X}\n+++ b/{X}\n@@ -2,3 +2,2 @@\n     a(x)\n{''.join(lines)}".encode()
+        assert needs({X: F}, add, remove) == [f"B#1 changes lines that A#1 adds (vllm/x.py:{line})"]
+
+
 def test_a_change_around_removed_lines_needs_that() -> None:
     one = F.replace("    c(x)\n", "")
     two = one.replace("    b(x)\n    d(x)\n", "    new(x)\n")

@@ -181,6 +181,8 @@ class _Step:
                 added = [Cell(line, stroke) for line in run.lines]
                 if stroke.replaces:
                     low, high = seen[run.start], seen[run.end - 1] + 1
+                    if not added:
+                        self._slide(woven.cells, seen, run.start, run.end, hunk, path)
                     self._remove(woven.cells[low:high], stroke, path, run.start + 1)
                     woven.cells[high:high] = added
                 else:
@@ -196,6 +198,27 @@ class _Step:
                 self._touch(stroke.hunk, cell.added.hunk, "lines", path, line, "changes")
             cell.removed = stroke
             line += 1
+
+    def _slide(
+        self,
+        cells: Sequence[Cell],
+        seen: Sequence[int],
+        start: int,
+        end: int,
+        hunk: HunkId,
+        path: str,
+    ) -> None:
+        """Note whose lines a removal may mean as well: those beside it that read the same."""
+        lines = [cells[i] for i in seen]
+        up = down = 0
+        while up < start and lines[start - up - 1].text == lines[end - up - 1].text:
+            up += 1
+        while end + down < len(lines) and lines[start + down].text == lines[end + down].text:
+            down += 1
+        for at in (*range(start - up, start), *range(end, end + down)):
+            added = lines[at].added
+            if added is not None and lines[at].text.strip():
+                self._touch(hunk, added.hunk, "lines", path, at + 1, "changes")
 
     def _gap(
         self, cells: list[Cell], seen: Sequence[int], start: int, hunk: HunkId, path: str
