@@ -115,6 +115,13 @@ def test_a_removal_of_one_of_two_equal_lines_needs_whoever_doubled_it(copy: int,
         assert needs({X: F}, add, remove) == [f"B#1 changes lines that A#1 adds (vllm/x.py:{line})"]
 
 
+def test_blank_lines_that_read_the_same_bind_nothing() -> None:
+    base = "def f():\n    a()\n\n\ndef g():\n    b()\n\n\ndef h():\n    c()\n"
+    one = base.replace("def g()", "def m():\n    m()\n\n\ndef g()")
+    two = one.replace("def g():\n    b()\n\n\n", "")
+    assert needs({X: base}, {X: one}, {X: two}) == []
+
+
 def test_a_change_around_removed_lines_needs_that() -> None:
     one = F.replace("    c(x)\n", "")
     two = one.replace("    b(x)\n    d(x)\n", "    new(x)\n")
