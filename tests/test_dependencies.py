@@ -117,9 +117,9 @@ def test_a_removal_of_one_of_two_equal_lines_needs_whoever_doubled_it(copy: int,
 
 def test_blank_lines_that_read_the_same_bind_nothing() -> None:
     base = "def f():\n    a()\n\n\ndef g():\n    b()\n\n\ndef h():\n    c()\n"
-    one = base.replace("def g()", "def m():\n    m()\n\n\ndef g()")
-    two = one.replace("def g():\n    b()\n\n\n", "")
-    assert needs({X: base}, {X: one}, {X: two}) == []
+    add = f"--- a/{X}\n+++ b/{X}\n@@ -4,2 +4,6 @@\n \n+def m():\n+    m()\n+\n+\n def g():\n"
+    remove = f"--- a/{X}\n+++ b/{X}\n@@ -8,6 +8,2 @@\n \n-def g():\n-    b()\n-\n-\n def h():\n"
+    assert needs({X: base}, add.encode(), remove.encode()) == []
 
 
 def test_a_change_around_removed_lines_needs_that() -> None:
@@ -219,6 +219,12 @@ def test_a_change_of_a_new_file_needs_it() -> None:
     text = "def n():\n    return 1\n" + "\n\nA = 1\nB = 2\nC = 3\nD = 4\n"
     assert needs({X: F}, {Y: text}, {Y: text.replace("D = 4", "D = 5")}) == [
         "B#1 changes lines that A#1 adds (vllm/y.py:8)"
+    ]
+
+
+def test_a_line_added_at_the_end_of_a_new_file_needs_the_file() -> None:
+    assert needs({X: F}, {Y: "a = 1\n"}, {Y: "a = 1\nb = 2\n"}) == [
+        "B#1 changes vllm/y.py, which A#1 adds"
     ]
 
 

@@ -316,6 +316,29 @@ def test_a_series_on_top_of_another_waits_for_what_did_not_land_of_that() -> Non
     assert text(result) == A.replace("step6(x, 6)", "b6(x)")
 
 
+def test_a_series_on_top_waits_for_names_of_the_one_below() -> None:
+    k = "class K:\n    def __init__(self):\n        self.a = 1\n"
+    field = k.replace("self.a = 1\n", "self.a = 1\n        self.stride = 2\n")
+    base = {PATH: k, OTHER: USER}
+    first = move([PatchInput("A", diff(k, field), left_out=None)], base, base)
+    low = SourceTree({PATH: field.encode(), OTHER: USER.encode()})
+    top = [PatchInput("B", diff(USER, USER.replace("return x", "return x.stride"), OTHER))]
+    result = rebase_series(top, low, first.tree, below=("low", first))
+    assert told(result) == [("B#1", "blocked", ("low/A#1",))]
+    assert hunk(result, "B#1").reason == (
+        f"`K.stride` is defined by low/A#1 ({PATH}:4) and read in B#1 ({OTHER}:5); "
+        "low/A#1 is left out on request"
+    )
+    # what another class has as well binds nothing, but a partner in the series may be meant
+    other = {"vllm/z.py": b"class L:\n    stride: int\n"}
+    first = move([PatchInput("A", diff(k, field), left_out=None)], base, base)
+    result = rebase_series(
+        top, low.with_changes(other), first.tree.with_changes(other), below=("low", first)
+    )
+    assert told(result) == [("B#1", "blocked", ("low/A#1",))]
+    assert hunk(result, "B#1").reason == ("attribute `stride` needs what low/A#1 would have added")
+
+
 def test_a_third_series_knows_the_first() -> None:
     c = B.replace("step9(x, 9)", "step9(x, 99)")
     d = c.replace("step5(x, 55)", "step5(x, 56)")

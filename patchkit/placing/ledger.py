@@ -46,14 +46,17 @@ class Ready:
 class Ledger:
     """The patches of a series that have been placed so far."""
 
-    def __init__(self, plans: Sequence[PatchPlan], base: SourceTree) -> None:
+    def __init__(
+        self, plans: Sequence[PatchPlan], base: SourceTree, pristine: SourceTree | None = None
+    ) -> None:
         self.full = base  # with every patch so far
         self.base = base  # with those hunks alone that landed
         self.gone: dict[HunkId, str] = {}
         self.missing: list[Missing] = []
         self._plans = list(plans)
         self._lower: frozenset[str] = frozenset()  # the patches of series below, by folder and name
-        self._followed = Followed(plans, base)
+        self._pristine = pristine or base  # without the series below as well
+        self._followed = Followed(plans, self._pristine)
         self._behind: list[PatchPlan] = []  # not followed yet: not before something is gone
         self._entered: list[PatchPlan] = []  # whose names have not been taken in yet
         self._needs: list[Dependency] = []
@@ -68,7 +71,7 @@ class Ledger:
             return patch if patch in self._lower else f"{folder}/{patch}"
 
         mine = [replace(p, patch=replace(p.patch, name=named(p.patch.name))) for p in self._plans]
-        above = Ledger([*mine, *plans], base)
+        above = Ledger([*mine, *plans], base, self._pristine)
         above._behind += mine
         above._entered += mine
         above._lower = frozenset(plan.patch.name for plan in mine)
