@@ -330,13 +330,12 @@ def test_a_series_on_top_waits_for_names_of_the_one_below() -> None:
         "low/A#1 is left out on request"
     )
     # what another class has as well binds nothing, but a partner in the series may be meant
-    other = {"vllm/z.py": b"class L:\n    stride: int\n"}
+    base["vllm/z.py"] = "class L:\n    stride: int\n"
     first = move([PatchInput("A", diff(k, field), left_out=None)], base, base)
-    result = rebase_series(
-        top, low.with_changes(other), first.tree.with_changes(other), below=("low", first)
-    )
+    low = low.with_changes({"vllm/z.py": base["vllm/z.py"].encode()})
+    result = rebase_series(top, low, first.tree, below=("low", first))
     assert told(result) == [("B#1", "blocked", ("low/A#1",))]
-    assert hunk(result, "B#1").reason == ("attribute `stride` needs what low/A#1 would have added")
+    assert hunk(result, "B#1").reason == "attribute `stride` needs what low/A#1 would have added"
 
 
 def test_a_third_series_knows_the_first() -> None:
