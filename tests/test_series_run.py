@@ -66,6 +66,7 @@ def test_only_what_needs_the_patch_in_conflict_waits_for_it() -> None:
     assert hunk(result, "C#1").reason == (
         f"C#1 changes lines that B#1 adds ({PATH}:10); B#1 did not land"
     )
+    assert hunk(result, "C#1").definition_before == "f"
     landed = UPSTREAM.replace("step1(x, 1)", "step1(x, 11)")
     assert text(result) == landed.replace("step10(x, 10)", "step10(x, 100)")
 

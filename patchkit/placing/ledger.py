@@ -176,6 +176,8 @@ class Ledger:
         there = {}
         for number in list(waiting):
             verdict = landing.verdicts[number]
+            name = verdict.definition_before
+            waiting[number] = replace(waiting[number], definition_before=name)
             if verdict.status is Status.ALREADY_UPSTREAM:
                 there[number] = verdict
             if verdict.method is Method.ADAPTATION:
