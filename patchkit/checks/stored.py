@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,7 @@ from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
 from patchkit.placing.plan import PatchPlan, plan_patch
 from patchkit.repository.applied import apply_series, with_overlay
+from patchkit.repository.needs import plan_stored
 from patchkit.repository.store import Stored, read_stored, stored_releases
 from patchkit.repository.verdicts import is_fresh, read_verdicts
 from patchkit.series.anchor import parse_anchors
@@ -23,7 +25,10 @@ from patchkit.series.series import SAME_AS, anchors_name
 from patchkit.series.verdict import VERDICTS, Verdict
 from patchkit.tree import SourceTree
 
-Kind = Literal["apply", "export", "anchors", "header", "same-as", "series", "overlay", "verdict"]
+Kind = Literal[
+    "apply", "export", "anchors", "header", "same-as", "series", "overlay", "verdict",
+    "statement", "depends",
+]  # fmt: skip
 OpenTree = Callable[[str], SourceTree]
 
 
@@ -56,20 +61,56 @@ def check_stored(
 
     Frozen, whatever is not as patchkit would write it is a finding. Otherwise patches that apply
     at an offset or under another root count as sound, and their canonical text and anchors are
-    returned to be written. Frozen too, where there is a verdict on a stored patch, it must hold
-    still and find the patch needed.
+    returned to be written. Two patches that edit one statement are found either way, unless the
+    later declares that it depends on the other. Frozen too, every need must be declared, and where
+    there is a verdict on a stored patch, it must hold still and find the patch needed.
     """
     for folder in folders:
         for release in stored_releases(config.root, folder):
             try:
                 stored = read_stored(config.root, folder, release)
-                tree = _ground(config, folder, release, open_tree(f"v{release}"))
+                pristine = open_tree(f"v{release}")
+                tree = _ground(config, folder, release, pristine)
             except PatchkitError as error:
                 yield Checked(folder, release, findings=(_finding("series", error),))
             else:
                 checked = _Check(config.root, stored, frozen).run(tree)
-                found = _verdicts(config.root, stored) if frozen else ()
+                found: list[Finding] = []
+                if not any(f.kind in ("apply", "same-as") for f in checked.findings):
+                    found += _needs(config, stored, pristine, frozen=frozen)
+                found += _verdicts(config.root, stored) if frozen else ()
                 yield replace(checked, findings=(*checked.findings, *found))
+
+
+def _needs(config: Config, stored: Stored, tree: SourceTree, *, frozen: bool) -> Iterator[Finding]:
+    """Return what is wrong between the patches of a release and those that come before them."""
+    if stored.same_as is not None:
+        return  # found where they are stored
+    below = takewhile(lambda folder: folder != stored.folder, config.series)
+    held = [name for name in below if stored.release in stored_releases(config.root, name)]
+    stack = [*(read_stored(config.root, name, stored.release) for name in held), stored]
+    if sum(len(series.series.patches) for series in stack) < 2:
+        return
+    try:
+        planned = plan_stored(config.root, stack, tree)
+    except PatchkitError as error:
+        folder, _, name = (error.place or "").rpartition("/")
+        known = folder == stored.folder and name in stored.series.patches
+        found = _finding("depends", error)
+        yield replace(found, place=f"{stored.place}/{name}") if known else found
+        return
+    own = {planned.names[stored.folder, name]: name for name in stored.series.patches}
+    told = set()
+    for pair in planned.same_statements():
+        if pair.later.patch in own:
+            told.add((pair.later.patch, pair.earlier.patch))
+            place = f"{stored.place}/{own[pair.later.patch]}"
+            yield Finding("statement", place, pair.text)
+    for link in planned.graph().undeclared if frozen else ():
+        if link.later in own and (link.later, link.earlier) not in told:
+            reason = next(reason for reason in link.reasons if reason.binds)
+            text = f"needs {link.earlier}: {reason.text}; declare `Depends-On: {link.earlier}`"
+            yield Finding("depends", f"{stored.place}/{own[link.later]}", text)
 
 
 def _verdicts(root: Path, stored: Stored) -> Iterator[Finding]:

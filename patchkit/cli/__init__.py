@@ -27,6 +27,7 @@ COMMANDS = {
     "verify": "Say whether a tree or wheel holds its series, hunk by hunk.",
     "export-series": "Write stored series to a folder that needs nothing else.",
     "status": "Say what is stored, one line a release.",
+    "deps": "Draw which patches need which, and why.",
     "show": "Show a stored series, and why each hunk is where it is.",
 }
 

@@ -23,10 +23,11 @@ from patchkit.repository.workspace import Replacement, Workspace
 def command(frozen: bool, folder: str | None, as_json: bool) -> ExitCode:
     """Prove that what is stored is sound.
 
-    Each patch applies to its release in series order, headers say what they must, and `same-as`
-    holds. With --frozen, as in CI, the stored text must also be what patchkit would write: no
-    offsets, canonical form, fresh anchors, and no verdict that is stale or finds a patch not
-    needed. Without it, canonical text and anchors are written.
+    Each patch applies to its release in series order, headers say what they must, `same-as` holds,
+    and no two patches edit one statement unless the later declares that it depends on the other.
+    With --frozen, as in CI, the stored text must also be what patchkit would write: no offsets,
+    canonical form, fresh anchors, every need of another patch declared, and no verdict that is
+    stale or finds a patch not needed. Without it, canonical text and anchors are written.
 
     \b
     Examples:
@@ -62,7 +63,8 @@ def _write(config: Config, workspace: Workspace, checked: Sequence[Checked]) -> 
 
 
 def _is_unsound(entry: Checked) -> bool:
-    return any(finding.kind not in ("header", "verdict") for finding in entry.findings)
+    other = ("header", "verdict", "statement", "depends")  # nothing that anchors are made from
+    return any(finding.kind not in other for finding in entry.findings)
 
 
 def _document(checked: Sequence[Checked]) -> dict[str, Any]:

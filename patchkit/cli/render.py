@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from patchkit.outcome import HunkOutcome
     from patchkit.placing.rebase import RebaseResult
     from patchkit.repository.move import SeriesMove
+    from patchkit.series.graph import Graph
     from patchkit.upstream.progress import Progress
 
 PROGRESS_AFTER_S = 1.0
@@ -346,6 +347,28 @@ def show_check(document: dict[str, Any]) -> None:
         count += report.counted(series["hunks"], "hunk") + same
         found = len(series["findings"])
         say(f"{place}: {count}: {report.counted(found, 'finding') if found else 'sound'}")
+
+
+def show_deps(place: str, graph: Graph, *, hunks: bool, compare: bool) -> None:
+    """Print a series as a tree of what needs what, and how that compares with its headers."""
+    from patchkit.cli import draw
+
+    say(draw.summary(place, graph))
+    for line in draw.tree_lines(graph):
+        say(line)
+    for link in graph.links if hunks else ():
+        for line in draw.link_lines(link):
+            say(line)
+    for line in draw.warnings(graph) if compare else ():
+        say(line)
+
+
+def show_dot(graph: Graph) -> None:
+    """Print a series for Graphviz."""
+    from patchkit.cli import draw
+
+    for line in draw.dot_lines(graph):
+        say(line)
 
 
 def _show_notes(result: RebaseResult) -> None:

@@ -19,8 +19,9 @@ from patchkit.outcome import HunkOutcome, Status
 from patchkit.placing.acceptance import Acceptance, split_accepted
 from patchkit.placing.adaptation import Adaptation
 from patchkit.placing.drift import drifts_of
-from patchkit.placing.landed import Landing, Missing, Span, missing_from, shift_lines
+from patchkit.placing.landed import Landing, Span, shift_lines
 from patchkit.placing.landing import land_patch
+from patchkit.placing.ledger import LEFT_OUT, Ledger, Ready
 from patchkit.placing.place import Verdict
 from patchkit.placing.plan import PatchPlan, Unshipped, hunk_of, plan_patch
 from patchkit.syntax.tree import at_ease
@@ -48,7 +49,9 @@ class RebasedPatch:
     """One patch after the move.
 
     `before` and `after` hold the target files that it changes, None where there is no file; `data`
-    is the patch as it would be stored for the target, empty where nothing is left of it.
+    is the patch as it would be stored for the target, empty where nothing is left of it. `placed`
+    is the patch without what waits for earlier hunks that did not land, as if those had never been,
+    and `base` the tree that it is then made on.
     """
 
     name: str
@@ -58,6 +61,8 @@ class RebasedPatch:
     data: bytes
     plan: PatchPlan = field(repr=False)
     landing: Landing = field(repr=False)
+    placed: PatchPlan = field(repr=False)
+    base: SourceTree = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,8 @@ class RebaseResult:
     """What became of every hunk, and the target with everything that landed.
 
     `unshipped` lists the sections for files that the base tree does not hold by its nature;
-    `notes` what was tolerated in reading the patches.
+    `notes` what was tolerated in reading the patches. `ledger` is what a series on top needs to
+    know of this one.
     """
 
     base: SourceTree
@@ -75,6 +81,7 @@ class RebaseResult:
     patches: tuple[RebasedPatch, ...]
     unshipped: tuple[Unshipped, ...] = ()
     notes: tuple[str, ...] = ()
+    ledger: Ledger | None = field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -115,23 +122,32 @@ def rebase_series(
     base: SourceTree,
     target: SourceTree,
     *,
+    below: tuple[str, RebaseResult] | None = None,
     progress: Progress | None = None,
 ) -> RebaseResult:
-    """Return a series moved from base to target. Raises PatchkitError before anything is placed."""
+    """Return a series moved from base to target. Raises PatchkitError before anything is placed.
+
+    `below` is the folder of the series that it is on top of, and what became of that: both trees
+    hold it, `base` in full.
+    """
     if not patches:
         raise PatchkitError("no patch given", hint="name at least one patch file")
     with at_ease():
-        return _rebase(patches, base, target, progress)
+        return _rebase(patches, base, target, below, progress)
 
 
 def _rebase(
     patches: Sequence[PatchInput],
     base: SourceTree,
     target: SourceTree,
+    below: tuple[str, RebaseResult] | None,
     progress: Progress | None,
 ) -> RebaseResult:
-    plans, notes = _plan_all(patches, base)
-    run = _Run(base, target)
+    plans, notes = plan_all(patches, base)
+    ledger = Ledger(plans, base)
+    if below is not None and below[1].ledger is not None:
+        ledger = below[1].ledger.below(below[0], plans, base)
+    run = _Run(ledger, target)
     for number, (patch, plan) in enumerate(zip(patches, plans, strict=True), start=1):
         run.land(patch, plan)
         if progress is not None:
@@ -139,11 +155,11 @@ def _rebase(
     outcomes = tuple(o for outcome in run.outcomes for o in outcome)
     unshipped = tuple(u for plan in plans for u in plan.unshipped)
     return RebaseResult(
-        base, target, run.target, outcomes, tuple(run.patches), unshipped, tuple(notes)
+        base, target, run.target, outcomes, tuple(run.patches), unshipped, tuple(notes), ledger
     )
 
 
-def _plan_all(patches: Sequence[PatchInput], base: SourceTree) -> tuple[list[PatchPlan], list[str]]:
+def plan_all(patches: Sequence[PatchInput], base: SourceTree) -> tuple[list[PatchPlan], list[str]]:
     """Every patch read against the base with those before it applied; nothing is placed yet."""
     plans, notes = [], []
     for patch in patches:
@@ -166,33 +182,36 @@ def _left_out(patch: PatchInput, plan: PatchPlan) -> dict[int, Verdict]:
         raise PatchkitError(
             f"hunk {unknown[0]} is to be left out, but there is none", place=patch.name
         )
-    return {n: Verdict(Status.CONFLICTED, reason="left out on request") for n in chosen}
+    return {n: Verdict(Status.CONFLICTED, reason=LEFT_OUT) for n in chosen}
 
 
 class _Run:
     """The state of a run: how far base and target have come, and what did not land so far."""
 
-    def __init__(self, base: SourceTree, target: SourceTree) -> None:
-        self.base = base
+    def __init__(self, ledger: Ledger, target: SourceTree) -> None:
         self.target = target
-        self.missing: list[Missing] = []
+        self.ledger = ledger
         self.outcomes: list[list[HunkOutcome]] = []
         self.patches: list[RebasedPatch] = []
 
     def land(self, patch: PatchInput, plan: PatchPlan) -> None:
         """Place one patch and take its result as the new state."""
         before = self.target
+        banned = _left_out(patch, plan)
+        ready = self.ledger.prepare(plan, before, patch.adaptations, banned)
         landing = land_patch(
-            plan, self.base, before,
-            adaptations=patch.adaptations, missing=self.missing, banned=_left_out(patch, plan),
+            ready.plan, ready.base, before,
+            adaptations=patch.adaptations, missing=self.ledger.missing,
+            banned={**ready.waiting, **banned},
         )  # fmt: skip
         after = before.with_changes(landing.contents, landing.modes)
-        drifts = drifts_of(plan, landing, self.base, before, after)
+        drifts = drifts_of(ready.plan, landing, ready.base, before, after)
+        verdicts = {**ready.waiting, **banned, **landing.verdicts}
+        landing = replace(landing, verdicts=verdicts)
         self._shift_outcomes(before, landing)
         self.outcomes.append(_outcomes(plan, landing, drifts, patch.acceptances))
-        self.patches.append(_rebased(plan, landing, before, after))
-        self.missing += missing_from(plan, landing)
-        self.base = self.base.with_changes(plan.after)
+        self.patches.append(_rebased(plan, landing, before, after, ready))
+        self.ledger.enter(plan, ready, landing)
         self.target = after
 
     def _shift_outcomes(self, before: SourceTree, landing: Landing) -> None:
@@ -253,7 +272,7 @@ def _outcomes(
 
 
 def _rebased(
-    plan: PatchPlan, landing: Landing, before: SourceTree, after: SourceTree
+    plan: PatchPlan, landing: Landing, before: SourceTree, after: SourceTree, ready: Ready
 ) -> RebasedPatch:
     old = {path: before.files.get(path) for path in landing.contents}
     new = {path: after.files.get(path) for path in landing.contents}
@@ -270,4 +289,6 @@ def _rebased(
     # Sections for sources, tests and docs go along as they are: a wheel cannot judge them.
     rest = tuple(u.file for u in plan.unshipped)
     data = format_patch(Patch(plan.patch.name, preamble, (*files, *rest))) if files else b""
-    return RebasedPatch(plan.patch.name, preamble, old, new, data, plan, landing)
+    return RebasedPatch(
+        plan.patch.name, preamble, old, new, data, plan, landing, ready.plan, ready.base
+    )

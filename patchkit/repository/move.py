@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,11 +108,19 @@ def move_all(
         target, clashes = with_overlay(config.root, stored, target)
         superseded, notes = _read_verdicts(config, request, stored)
         inputs = _inputs(stored, request, {verdict.patch for verdict in superseded})
-        result = rebase_series(inputs, base, target, progress=progress)
+        lower = _below(moves, release)
+        result = rebase_series(inputs, base, target, below=lower, progress=progress)
         skips = tuple(skip for skip in request.skips if skip.series == folder)
         moves.append(SeriesMove(stored, inputs, result, skips, clashes, superseded, notes))
         target = result.tree
     return tuple(moves)
+
+
+def _below(moves: Sequence[SeriesMove], release: str) -> tuple[str, RebaseResult] | None:
+    """Return the series that the next one is on top of, where all came from its own release."""
+    if not moves or any(move.stored.release != release for move in moves):
+        return None
+    return moves[-1].stored.folder, moves[-1].result
 
 
 def choose_bases(config: Config, request: Request, version: str | None) -> dict[str, str]:

@@ -57,7 +57,7 @@ class OpenPatch:
         adaptations = next(i.adaptations for i in self.move.inputs if i.name == self.patch.name)
         others = [a for a in adaptations if left.isdisjoint(a.hunks)]
         landing = place_patch(
-            self.patch.plan, self.base, self.target, others, dict.fromkeys(left, verdict)
+            self.patch.placed, self.base, self.target, others, dict.fromkeys(left, verdict)
         )
         return self.target.with_changes(dict(landing.contents), landing.modes)
 
@@ -84,13 +84,12 @@ def first_open(moves: Sequence[SeriesMove]) -> OpenPatch | None:
     for move in moves:
         if not move.open:
             continue
-        base, target = move.result.base, move.result.target
+        target = move.result.target
         for patch in move.result.patches:
             here = tuple(o for o in move.open if o.patch == patch.name)
             if here:
                 own = tuple(o for o in here if o.status is not Status.BLOCKED)
-                return OpenPatch(move, patch, own or here, base, target)
-            base = base.with_changes(patch.plan.after)
+                return OpenPatch(move, patch, own or here, patch.base, target)
             target = target.with_changes(dict(patch.after))
     return None
 

@@ -46,7 +46,7 @@ def select_patches(
     """
     if sum(map(bool, (only, without, name))) > 1:
         raise UsageError("choose patches by one of --only, --without and --selection")
-    needs = {key: _needs(key, data, patches) for key, data in patches.items()}
+    needs = declared_needs(patches)
     if without:
         return _without(patches, needs, without)
     if name is not None:
@@ -60,6 +60,11 @@ def select_patches(
     if only:
         return _only(patches, needs, only, None)
     return Selection(tuple(patches))
+
+
+def declared_needs(patches: Mapping[Key, bytes]) -> dict[Key, tuple[Key, ...]]:
+    """Return what each patch names in its header as needed; raises as `select_patches` does."""
+    return {key: _needs(key, data, patches) for key, data in patches.items()}
 
 
 def _only(

@@ -44,13 +44,13 @@ class Ground:
 
 def grounds_of(result: RebaseResult) -> Iterator[tuple[RebasedPatch, list[Ground]]]:
     """Yield each patch of a run with its hunks, on the trees as they were before it."""
-    base, target = result.base, result.target
+    target = result.target
     for patch in result.patches:
-        authored = base.with_changes(patch.plan.after)
+        base, authored = patch.base, patch.base.with_changes(patch.placed.after)
         landed = target.with_changes(dict(patch.after))
         outcomes = {o.hunk: o for o in result.outcomes if o.patch == patch.name}
         grounds = []
-        for file in patch.plan.files:
+        for file in patch.placed.files:
             jobs = {job.number: job for job in file.jobs}
             shift, added = 0, {}
             for number, job in jobs.items():
@@ -74,7 +74,7 @@ def grounds_of(result: RebaseResult) -> Iterator[tuple[RebasedPatch, list[Ground
                     )
                 )  # fmt: skip
         yield patch, grounds
-        base, target = authored, landed
+        target = landed
 
 
 def old_texts(ground: Ground, undone: str | None, count: int) -> list[list[str]]:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from patchkit.outcome import Method, Status
+from patchkit.outcome import HunkOutcome, Method, Status
 from patchkit.placing.rebase import RebasedPatch, RebaseResult
 from tests.evidence import code
 from tests.evidence.ground import Ground, grounds_of
@@ -23,7 +23,30 @@ def problems(result: RebaseResult) -> list[str]:
             for text in _problems_of(ground):
                 found.append(f"{outcome.patch}#{outcome.hunk} {outcome.method}: {text}")
         found += [f"{patch.name}: {text}" for text in _other_change(patch, grounds)]
+    found += [f"{o.patch}#{o.hunk}: {text}" for o in result.outcomes for text in _wait(o, result)]
     return found
+
+
+_BROUGHT = re.compile(
+    r"`(?:[\w.]+\.)?(?P<name>\w+)`(?: of `[^`]+`)? is (?:defined|added|bound) by "
+    r"(?P<patch>\S+)#\d+ \((?P<path>[^:]+):(?P<line>\d+)\) and "
+)
+
+
+def _wait(outcome: HunkOutcome, result: RebaseResult) -> Iterator[str]:
+    """Whether what a hunk waits for did not land, and brings the name that is said."""
+    if (outcome.status is Status.BLOCKED) != bool(outcome.blocked_by):
+        yield f"{outcome.status}, blocked by {outcome.blocked_by}"
+    landed = {f"{o.patch}#{o.hunk}" for o in result.outcomes if o.landed}
+    for label in outcome.blocked_by:
+        if label in landed:
+            yield f"waits for {label}, which landed"
+    match = _BROUGHT.match(outcome.reason or "")
+    for patch in result.patches if match else ():
+        if match and patch.name == match["patch"]:
+            line = (patch.plan.after[match["path"]] or b"").split(b"\n")[int(match["line"]) - 1]
+            if match["name"] not in code.words(line.decode()):
+                yield f"{outcome.reason!r}: it is not there"
 
 
 def _problems_of(ground: Ground) -> Iterator[str]:
@@ -72,7 +95,7 @@ def _wrong_lines(ground: Ground, first: int, last: int) -> Iterator[str]:
 
 def _other_change(patch: RebasedPatch, grounds: Sequence[Ground]) -> Iterator[str]:
     """Whether the words that target and result differ in are those of base and authored file."""
-    for file in patch.plan.files:
+    for file in patch.placed.files:
         own = [g for g in grounds if g.outcome.hunk in file.numbers]
         plain = all(
             g.outcome.status is Status.PLACED and g.outcome.method is not Method.ADAPTATION
