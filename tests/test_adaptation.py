@@ -281,3 +281,26 @@ def test_fingerprints_are_the_same_on_every_python() -> None:
     assert fingerprint_definition(source, "K.f") == "1:5d57a48d5491c4e951b423f607e8e3ef"
     assert fingerprint_definition(source, "<module>") == "1:da9696046f1a065118e4148439afbc3c"
     assert fingerprint_hunk(hunks(diff(BASE, AUTHORED))[1]) == "1:b9d518afd2ea86e16bd197f65adc3541"
+
+
+def test_adapted_hunk_does_without_what_the_patch_would_have_brought() -> None:
+    other = "vllm/other.py"
+    helped = diff("x = 1\n", "x = 1\n\n\ndef mine():\n    return 2\n", other)
+    uses = BASE.replace("    b(x)\n", "    b(x, mine())\n").replace(
+        "def f(", "from vllm.other import mine\n\n\ndef f("
+    )
+    patch = helped + diff(BASE, uses)
+    number, hunk = 2, parse_patch(patch, "p").files[1].hunks[0]
+    stored = make_adaptation(
+        release="0.29.0", path=PATH, hunks=[(number, hunk)],
+        before=TARGET.encode(), after=ADAPTED.encode(), reason="without the helper",
+    )  # fmt: skip
+    base = {PATH: BASE.encode(), other: b"x = 1\n"}
+    target = {PATH: TARGET.encode(), other: b"class X: pass\n"}
+    result = rebase_series(
+        [PatchInput("p", patch, (stored,))],
+        SourceTree(base, partial=True),
+        SourceTree(target, version="0.29.0", partial=True),
+    )
+    assert [str(o.status) for o in result.outcomes] == ["conflicted", "placed"]
+    assert result.tree.files[PATH].decode() == ADAPTED

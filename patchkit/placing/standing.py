@@ -51,6 +51,8 @@ def violations(
         for path in sorted(p for p in paths if p):
             found.update(_check_file(file, path, placed, landing, target, after, gone))
         for number in placed:
+            if landing.verdicts[number].method is Method.ADAPTATION:
+                continue  # what landed is a person's text; its names are checked, not the patch's
             partner = _partner(file, number, gone, plan.patch.name)
             if partner is not None and number not in found:
                 found[number] = _blocked(landing.verdicts[number], *partner)
@@ -73,7 +75,9 @@ def _pointless(
     result: dict[int, Verdict] = {}
     for number, file in files.items():
         edits = placers.edits(file.numbers[0])
-        if landing.verdicts[number].status is not Status.PLACED or edits is None:
+        verdict = landing.verdicts[number]
+        by_hand = verdict.method is Method.ADAPTATION
+        if verdict.status is not Status.PLACED or by_hand or edits is None:
             continue
         own = introduced(edits.edits_of(number))
         landed = {n: use for n, use in uses.items() if n in there and n != number}
@@ -84,7 +88,7 @@ def _pointless(
         item, user = unused
         label = f"{plan.patch.name}#{user}"
         text = f"`{item.name}` is for {label}, which did not land"
-        result[number] = _stopped(landing.verdicts[number], label, text)
+        result[number] = _stopped(verdict, label, text)
     return result
 
 
