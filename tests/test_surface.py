@@ -163,6 +163,7 @@ def test_an_attribute_that_the_target_defines_nowhere_drifted():
                 "vllm/v1/core/x.py:2",
                 "attribute `page_size` is defined in 0.28.0 (vllm/v1/spec.py:3) "
                 "and nowhere in 0.29.0",
+                "field page_size",
             ),
         )
     )
@@ -337,6 +338,7 @@ def test_a_keyword_that_the_callee_no_longer_takes():
         "and not in 0.29.0 (vllm/b.py:2)"
     ]
     assert report.drifts[0].read_at == "vllm/v1/core/x.py:3"
+    assert (report.drifts[0].before, report.drifts[0].after) == ("keyword page of unify", "")
 
 
 @pytest.mark.parametrize(
@@ -451,6 +453,7 @@ def test_block_promotion_reads_an_attribute_that_is_gone_in_0_29():
                 f"{path}:{line}",
                 "attribute `indexes_kv_by_block_stride` is defined in 0.28.0 "
                 "(vllm/v1/kv_cache_interface.py:225) and nowhere in 0.29.0",
+                "field, method indexes_kv_by_block_stride",
             ),
         )
     )

@@ -14,7 +14,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _READING = frozenset({"getattr", "hasattr", "attrgetter"})
 _NAMING = frozenset({"namedtuple", "Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"})
 # Decorators that leave a signature as it is.
-_TRANSPARENT = frozenset(
+TRANSPARENT = frozenset(
     (
         "abstractmethod", "cache", "classmethod", "contextmanager", "dataclass", "deprecated",
         "final", "inference_mode", "lru_cache", "no_grad", "override", "staticmethod", "wraps",
@@ -144,7 +144,7 @@ def last_name(node: ast.AST) -> str:
 
 
 def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Signature:
-    decorators = frozenset(last_name(d) for d in node.decorator_list) - _TRANSPARENT
+    decorators = frozenset(last_name(d) for d in node.decorator_list) - TRANSPARENT
     if not isinstance(node, ast.ClassDef):
         keywords = frozenset(a.arg for a in (*node.args.args, *node.args.kwonlyargs))
         return Signature(keywords, node.args.kwarg is not None, decorators)

@@ -37,7 +37,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Piece:
+class Piece:
     """A simple statement, or what a compound one says before its body."""
 
     scope: str
@@ -52,12 +52,7 @@ def reads(before: bytes, after: bytes) -> tuple[Read, ...]:
     A statement counts as new in its definition when it says something new: neither layout nor a
     block put around it makes it so. Raises `NotPythonError`.
     """
-    if before == after:
-        return ()
-    old, new = changed_units(before, after)
-    old_pieces = [p for unit in old for p in _pieces(unit.node, unit.scope)]
-    new_pieces = [p for unit in new for p in _pieces(unit.node, unit.scope)]
-    added = surplus(new_pieces, old_pieces, lambda p: (p.scope, p.text))
+    added = added_pieces(before, after)
     if not added:
         return ()
     roots = _Roots(after)
@@ -65,14 +60,26 @@ def reads(before: bytes, after: bytes) -> tuple[Read, ...]:
     return tuple(sorted(found, key=lambda r: (r.line, r.kind, r.name, r.callee)))
 
 
-def _pieces(node: ast.stmt, scope: str) -> Iterator[_Piece]:
+@lru_cache(maxsize=128)
+def added_pieces(before: bytes, after: bytes) -> tuple[Piece, ...]:
+    """Return the statements that only `after` says, as nodes of its shared tree."""
+    if before == after:
+        return ()
+    old, new = changed_units(before, after)
+    old_pieces = [p for unit in old for p in pieces_of(unit.node, unit.scope)]
+    new_pieces = [p for unit in new for p in pieces_of(unit.node, unit.scope)]
+    return surplus(new_pieces, old_pieces, lambda p: (p.scope, p.text))
+
+
+def pieces_of(node: ast.stmt, scope: str) -> Iterator[Piece]:
+    """Yield the simple statements of a statement, and what compound ones say before a body."""
     stack: list[tuple[ast.AST, str]] = [(node, scope)]
     while stack:
         current, inside = stack.pop()
         header = _header(current)
         if header:
             text = type(current).__name__ + " ".join(ast.dump(n) for n in header)
-            yield _Piece(inside, text, header)
+            yield Piece(inside, text, header)
         below = inside
         if isinstance(current, (*_FUNCTIONS, ast.ClassDef)):
             below = qualified(inside, current.name)

@@ -129,7 +129,9 @@ class _Check:
         if doubt:
             self.not_checked.append(f"{text}: {doubt}")
         else:
-            self._add(read, f"{text} and nowhere in {self.target_name}")
+            words = sorted({found.definition.kind for found in places})
+            had = f"{', '.join(words)} {read.name}"
+            self._add(read, f"{text} and nowhere in {self.target_name}", had)
 
     def _doubt(self, read: Read, places: tuple[Found, ...]) -> str | None:
         """Return why the name may still be there though no definition is seen."""
@@ -170,10 +172,11 @@ class _Check:
             return
         after = _takes(self.target, new[0], read.name)
         if len(new) == 1 and not after.accepted and after.unknown <= before.unknown:
-            self._add(read, f"{text} and not in {self.target_name} ({new[0].place})")
+            had = f"keyword {read.name} of {read.callee}"
+            self._add(read, f"{text} and not in {self.target_name} ({new[0].place})", had)
 
-    def _add(self, read: Read, text: str) -> None:
-        self.drifts.append(Drift(read.kind, read.name, f"{self.path}:{read.line}", text))
+    def _add(self, read: Read, text: str, had: str) -> None:
+        self.drifts.append(Drift(read.kind, read.name, f"{self.path}:{read.line}", text, had))
 
 
 @dataclass(frozen=True, slots=True)

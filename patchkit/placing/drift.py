@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from patchkit.names.ground import Ground, ground_drifts
+from patchkit.names.program import Program
+from patchkit.names.receivers import Code
 from patchkit.names.surface import DriftReport, Surface, reads
-from patchkit.outcome import Status
+from patchkit.names.uses import Landed, uses
+from patchkit.outcome import Drift, Status
 from patchkit.placing.landed import Landing, authored_lines
+from patchkit.placing.place import Verdict
 from patchkit.placing.plan import PatchPlan, PlannedFile
 from patchkit.syntax.tree import NotPythonError
 from patchkit.tree import SourceTree
@@ -20,6 +25,7 @@ def drifts_of(
     """Return for each placed hunk on changed ground what of its new code's surface changed."""
     found: dict[int, DriftReport] = {}
     surfaces: dict[str, Surface] = {}
+    programs = Program(base.with_changes(plan.after)), Program(after)
     for file in plan.files:
         for number in file.numbers:
             verdict = landing.verdicts[number]
@@ -33,16 +39,61 @@ def drifts_of(
                 if verdict.method == "adaptation"
                 else (file.base or b"")
             )
+            renames = _renames(verdict)
             try:
                 wanted = [r for r in reads(old, new) if any(a <= r.line <= b for a, b in lines)]
+                bound = _bound(file, number, verdict, programs, before)
             except NotPythonError:
                 continue
             if verdict.path not in surfaces:
                 surfaces[verdict.path] = Surface(base, after, verdict.path)
-            report = surfaces[verdict.path].drift(wanted)
+            # What upstream renamed is read by its new name in the code that landed.
+            report = _joined(surfaces[verdict.path].drift(wanted, renames), bound)
             if report.drifts or report.not_checked:
                 found[number] = report
     return found
+
+
+def _bound(
+    file: PlannedFile,
+    number: int,
+    verdict: Verdict,
+    programs: tuple[Program, Program],
+    before: SourceTree,
+) -> tuple[Drift, ...]:
+    """What the new code of a hunk binds to otherwise; an adaptation was written for its target."""
+    path = verdict.path
+    if verdict.method == "adaptation" or path is None or file.authored is None:
+        return ()
+    lines = authored_lines(file, number)
+    found = [
+        use
+        for use in uses(file.base or b"", file.authored)
+        if any(a <= use.last and use.line <= b for a, b in lines)
+    ]
+    if not found:
+        return ()
+    base, target = (
+        Ground(Code(program, there), program.label)
+        for program, there in zip(programs, (file.section.path, path), strict=True)
+    )
+    landed = uses(before.files.get(path, b""), programs[1].source(path))
+    return ground_drifts(found, Landed(landed, _renames(verdict)), base, target, path)
+
+
+def _renames(verdict: Verdict) -> dict[str, str]:
+    """The names that upstream changed, as code says them."""
+    return {
+        rename.old.rpartition(".")[2]: rename.new.rpartition(".")[2] for rename in verdict.renames
+    }
+
+
+def _joined(report: DriftReport, bound: tuple[Drift, ...]) -> DriftReport:
+    """Both reports as one, each name once: what binding says of it says more."""
+    known = {(drift.kind, drift.name) for drift in bound}
+    names = {drift.name for drift in bound if drift.kind == "attribute"}
+    kept = [d for d in report.drifts if (d.kind, d.name) not in known and d.name not in names]
+    return DriftReport((*kept, *bound), report.not_checked)
 
 
 def _new_code(

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from patchkit.names.surface import Surface
 from patchkit.placing import rebase
 from patchkit.placing.rebase import rebase_series
 from patchkit.tree import SourceTree
@@ -40,12 +39,14 @@ def time_rebase(series: Drawn, base: SourceTree, target: SourceTree) -> Timing:
     What was parsed before counts as known: a fair run is the first of its process.
     """
     spent: Counter[str] = Counter()
-    with _clocked(rebase, "land_patch", spent), _clocked(Surface, "drift", spent):
+    with _clocked(rebase, "land_patch", spent), _clocked(rebase, "drifts_of", spent):
         wall, cpu = time.perf_counter(), time.process_time()
         result = rebase_series(series.patches, base, target)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     outcomes = Counter(outcome.status.value for outcome in result.outcomes)
-    return Timing(wall, cpu, spent["land_patch"], spent["drift"], dict(sorted(outcomes.items())))
+    return Timing(
+        wall, cpu, spent["land_patch"], spent["drifts_of"], dict(sorted(outcomes.items()))
+    )
 
 
 @contextmanager

@@ -241,8 +241,11 @@ def _wrapped(text: str) -> str:
 
 
 DRIFTED = """\
-The edit fits, but its new code reads a name, attribute or keyword that the base defines and the
-target nowhere. Hunk 1 of `patches/v0.28.0/block-promotion.patch`, as it was authored, on 0.29.0:
+The edit fits, but what its new code relies on is gone or something else: a name, attribute or
+keyword that the base defines and the target nowhere; a call whose arguments bind to other
+parameters, or that lacks one, or takes another default; a constant or member of another value; a
+field of another type. Hunk 1 of `patches/v0.28.0/block-promotion.patch`, as it was authored, on
+0.29.0:
 """
 ADAPTED = """\
 What a person decided for one release is stored with its reason, and is placed while the hunk and
