@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from patchkit.names.protocol import NewCode, Protocols, Trees
 from patchkit.names.surface import DriftReport, Surface, reads
 from patchkit.outcome import Status
 from patchkit.placing.landing import Landing, authored_lines
@@ -20,6 +21,7 @@ def drifts_of(
     """Return for each placed hunk on changed ground what of its new code's surface changed."""
     found: dict[int, DriftReport] = {}
     surfaces: dict[str, Surface] = {}
+    protocols = Protocols(Trees(base, base.with_changes(plan.after), before, after))
     for file in plan.files:
         for number in file.numbers:
             verdict = landing.verdicts[number]
@@ -40,6 +42,11 @@ def drifts_of(
             if verdict.path not in surfaces:
                 surfaces[verdict.path] = Surface(base, after, verdict.path)
             report = surfaces[verdict.path].drift(wanted)
+            code = NewCode(new, old, tuple(lines), file.section.path, verdict.path)
+            more = protocols.drift(code)
+            report = DriftReport(
+                (*report.drifts, *more.drifts), (*report.not_checked, *more.not_checked)
+            )
             if report.drifts or report.not_checked:
                 found[number] = report
     return found
