@@ -6,10 +6,11 @@ than before is told: what an override refused already is its author's choice.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from patchkit.names.protocol_calls import Use, Uses, shown
+from patchkit.names.protocol_calls import Use, Uses, header_around, shown
 from patchkit.names.protocol_changes import is_served, kind_is_left, refusals, stale_defaults
 from patchkit.names.protocol_classes import Classes, Known, Lineage, ModuleShape, module_shape
 from patchkit.names.protocol_inherited import Ground, Heir, inherited_changes
@@ -20,6 +21,7 @@ from patchkit.outcome import Drift
 from patchkit.tree import SourceTree
 
 Lines = Sequence[tuple[int, int]]
+_BINDING = re.compile(rb"[ \t]*(?:(class|(?:async +)?def)(?= )|\w+ *[:=])")
 _CALLED_BY_PYTHON = frozenset({"__init__", "__call__"})
 
 
@@ -39,6 +41,19 @@ class NewCode:
     def holds(self, line: int) -> bool:
         """Return whether a line is new."""
         return any(first <= line <= last for first, last in self.lines)
+
+    @property
+    def may_define(self) -> bool:
+        """Whether a new line looks like a class or like a member of one: most hunks have none."""
+        at = 0
+        for number, line in enumerate(self.text.splitlines(keepends=True), start=1):
+            if self.holds(number) and (binding := _BINDING.match(line)):
+                if binding[1] == b"class":
+                    return True
+                if line[:1] == b" " and header_around(self.text, at)[0] == b"class":
+                    return True
+            at += len(line)
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +94,23 @@ class Protocols:
         before, after = Classes(trees.authored, package), Classes(trees.landed, package)
         self._before, self._after = before, after
         self._upstream = Classes(base, package), Classes(target, package)
-        self._uses_before, self._uses_after = Uses(base), Uses(trees.landed)
+        # Who calls: upstream alone. Who reads: what the patch reads itself is alive as well.
+        self._callers = Uses(base), Uses(target)
+        self._readers = Uses(trees.landed)
         self._old, self._new = old, new
         self._grounds = (
-            Ground(Siblings(base), self._uses_before, old),
-            Ground(Siblings(target), self._uses_after, new),
+            Ground(Siblings(base), self._callers[0], old),
+            Ground(Siblings(target), self._callers[1], new),
         )
 
     def drift(self, code: NewCode) -> DriftReport:
         """Return what of the protocols of some new code's classes changed, by line."""
+        if not code.may_define:
+            return DriftReport()
         found: list[Drift] = []
         doubts: list[str] = []
         module = module_shape(code.text, code.path_before)
-        if module is None or b"class " not in code.text:
+        if module is None:
             return DriftReport()
         ground = module_shape(code.ground, code.path_before)
         for shape in module.classes.values():
@@ -221,7 +240,7 @@ class Protocols:
             text = f"{head}, {were}: it {' and '.join(added)}"
             if own.name not in _CALLED_BY_PYTHON:
                 text += f"; called so at {calls[0].place}" if calls else "; no call does that yet"
-        elif calls and not list(self._unserved(self._uses_before.uses(own.name), before, ours)):
+        elif calls and not list(self._unserved(self._callers[0].uses(own.name), before, ours)):
             text = f"{head} ({new.place}) and does not take the call at {calls[0].place}"
         elif stale := stale_defaults(before, after, ours):
             said = [f"`{a}` was the default, `{b}` is" for a, b in stale]
@@ -239,7 +258,7 @@ class Protocols:
         that the protocol allows."""
         if not added and not refusals(after, ours):
             return []
-        return list(self._unserved(self._uses_after.uses(name), after, ours))
+        return list(self._unserved(self._callers[1].uses(name), after, ours))
 
     def _unserved(self, uses: Iterable[Use], asked: Signature, ours: Signature) -> Iterator[Use]:
         for use in uses:
@@ -250,9 +269,9 @@ class Protocols:
         """Where the base reads an override's name that nothing in the target reads."""
         if own.name in _CALLED_BY_PYTHON or self._after.tree.partial:
             return None
-        if self._uses_after.is_read(own.name, old.known.name.rpartition(".")[2]):
+        if self._readers.is_read(own.name, old.known.name.rpartition(".")[2]):
             return None
-        first = next(self._uses_before.uses(own.name), None)
+        first = next(self._callers[0].uses(own.name), None)
         return first.place if first else None
 
     def _class(

@@ -19,7 +19,7 @@ from patchkit.tree import SourceTree
 
 _SUPER = re.compile(rb"super\([^()]*\)$")
 _CLASS = re.compile(rb"(?<!\w)_?[A-Z]\w*$")
-_DEF = re.compile(rb" *(?:async +)?def +(\w+)")
+_HEADER = re.compile(rb" *(?:async +)?(def|class) +(\w+)")
 _TOKEN = re.compile(STRING_OR_COMMENT.pattern + rb"|[()\[\]{}]", re.DOTALL)
 _SIGN = re.compile(rb"[\"'`#]")
 _ARGUMENTS = re.compile(rb"\s*\(")
@@ -135,7 +135,7 @@ def _is_own(source: bytes, at: int, word: bytes) -> bool:
     """Whether `super()` is read, or a method of the same name reads."""
     if _SUPER.search(source, max(at - 80, 0), at):
         return True
-    return _function_around(source, at) == word
+    return header_around(source, at) == (b"def", word)
 
 
 @lru_cache(maxsize=512)
@@ -143,8 +143,10 @@ def _dotted(word: bytes) -> re.Pattern[bytes]:
     return re.compile(rb"\.%b(?!\w)" % re.escape(word))
 
 
-def _function_around(source: bytes, at: int) -> bytes:
-    """The name of the innermost `def` around a place, by what is indented less above it."""
+def header_around(source: bytes, at: int) -> tuple[bytes, bytes]:
+    """Return `def` or `class` and the name of the innermost definition around a place, by what is
+    indented less above it; nothing at the top of a module.
+    """
     begin = source.rfind(b"\n", 0, at) + 1
     least = _indentation(source, begin)
     while least and begin:
@@ -152,11 +154,11 @@ def _function_around(source: bytes, at: int) -> bytes:
         column = _indentation(source, begin)
         if column >= least or source[begin + column : begin + column + 1] in (b"\n", b"", b")"):
             continue
-        header = _DEF.match(source, begin)
+        header = _HEADER.match(source, begin)
         if header is not None:
-            return header[1]
+            return header[1], header[2]
         least = column
-    return b""
+    return b"", b""
 
 
 def _indentation(source: bytes, begin: int) -> int:

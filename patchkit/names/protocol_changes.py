@@ -28,13 +28,13 @@ def _by_position(protocol: Signature, override: Signature) -> Iterator[str]:
         if place < len(ours):
             yield from _at_place(theirs, ours[place])
         elif not override.any_position:
-            keyword = override.by_name(theirs.name) is not None or override.any_keyword
-            yield f"takes {'' if keyword else 'no '}`{theirs.name}`{_ALONE if keyword else ''}"
+            own = override.by_name(theirs.name)
+            if own is None and not override.any_keyword:
+                yield f"takes no `{theirs.name}`"
+            elif own is None or own.by == "keyword":
+                yield f"takes `{theirs.name}` by keyword alone"
         elif theirs.by == "both" and not override.any_keyword:
             yield f"takes `{theirs.name}` by position alone"
-
-
-_ALONE = " by keyword alone"
 
 
 def _at_place(theirs: Parameter, ours: Parameter) -> Iterator[str]:

@@ -139,16 +139,19 @@ class Classes:
         if key[1] in module.classes:
             return Known(path, module.classes[key[1]])
         first, rest = parts[0], parts[1:]
-        if first in module.aliases:
-            return self._follow(path, [*module.aliases[first].split("."), *rest], seen)
+        found: Known | str | None = None
         if first in module.imports:
             source, name = module.imports[first]
-            return self._in_module(source, [*([name] if name else []), *rest], seen)
-        for star in module.stars:
-            found = self._in_module(star, parts, seen)
-            if isinstance(found, Known):
-                return found
-        return first if first in BUILTINS and not rest else None
+            found = self._in_module(source, [*([name] if name else []), *rest], seen)
+        if not isinstance(found, Known) and first in module.aliases:
+            # a name may have both: `try: from a import B` with `except ImportError: B = object`
+            other = self._follow(path, [*module.aliases[first].split("."), *rest], seen)
+            found = other if isinstance(other, Known) or found is None else found
+        for star in module.stars if found is None else ():
+            found = found or self._in_module(star, parts, seen)
+        if found is None and first in BUILTINS and not rest:
+            return first
+        return found
 
     def _in_module(
         self, module: str, parts: list[str], seen: set[tuple[str, str]]

@@ -104,6 +104,7 @@ def test_a_series_that_lands_is_stored_under_the_release(
             "patches": ["pages.patch"],
             "unshipped": [],
             "overlay_clashes": [],
+            "overlay_drifts": [],
             "stored": {"path": "patches/v0.29.0", "state": "written", "differences": []},
         }
     ]
@@ -526,6 +527,92 @@ def test_new_files_of_an_overlay_are_there_before_the_patches(
     assert not (store / "patches/v0.31.0").exists()
     assert run(["rebase", "v0.31.0"]) == 3
     assert "vllm/new.py: in the overlay, and in the target already\n" in capsys.readouterr().out
+
+
+KERNEL = b"""from vllm.api import Base
+from vllm.flags import LIMIT
+
+
+class Kernel(Base):
+    def shape(self, blocks):
+        return blocks
+"""
+API = b"class Base:\n    def shape(self, blocks):\n        return 1\n"
+
+
+@pytest.fixture
+def overlaid(store: Path, trees: Trees) -> Path:
+    """Return a repository whose overlay derives from a class and imports a name; 0.31.0 has the
+    class otherwise, and 0.32.0 has no such name.
+    """
+    base = {**BASE, "vllm/api.py": API, "vllm/flags.py": b"LIMIT = 1\n"}
+    trees["v0.28.0"] = tree("0.28.0", base)
+    trees["v0.29.0"] = tree("0.29.0", {**base, **SHIFTED})
+    trees["v0.31.0"] = tree("0.31.0", {**base, "vllm/api.py": API.replace(b"s)", b"s, spec)")})
+    trees["v0.32.0"] = tree("0.32.0", {**base, "vllm/flags.py": b"BOUND = 1\n"})
+    write(store, "kernels/kernel.py", KERNEL)
+    overlay = Overlay((overlay_entry("kernels/kernel.py", "vllm/kernel.py", KERNEL),))
+    write(store, "patches/v0.28.0/overlay.toml", format_overlay(overlay))
+    return store
+
+
+def test_an_overlay_that_fits_the_release_moves_along(
+    overlaid: Path, capsys: Out, check: Check
+) -> None:
+    assert run(["rebase", "v0.29.0", "--json"]) == 0
+    assert report(capsys, check)["series"][0]["overlay_drifts"] == []
+    assert (overlaid / "patches/v0.29.0/overlay.toml").exists()
+
+
+def test_a_class_of_an_overlay_is_held_to_the_protocol_of_the_release(
+    overlaid: Path, capsys: Out, check: Check
+) -> None:
+    assert run(["rebase", "v0.31.0", "--json"]) == 3
+    document = report(capsys, check)
+    (series,) = document["series"]
+    text = (
+        "`Kernel.shape(blocks)` overrides `Base.shape`, `(blocks)` in 0.28.0 (vllm/api.py:2), "
+        "`(blocks, spec)` in 0.31.0 (vllm/api.py:2): it takes no `spec`; no call does that yet"
+    )
+    (drift,) = series["overlay_drifts"]
+    assert drift.pop("surface").startswith("1:")
+    assert drift == {
+        "kind": "protocol",
+        "name": "Kernel.shape",
+        "read_at": "vllm/kernel.py:6",
+        "text": text,
+        "before": "Base.shape method (blocks)",
+        "after": "Base.shape method (blocks, spec)",
+    }
+    assert (document["ok"], series["stored"]["state"]) == (False, "withheld")
+    assert not (overlaid / "patches/v0.31.0").exists()
+    assert run(["rebase", "v0.31.0"]) == 3
+    assert f"vllm/kernel.py:6: in the overlay: {text}\n" in capsys.readouterr().out
+
+
+def test_an_import_of_an_overlay_that_the_release_does_not_have_is_told(
+    overlaid: Path, capsys: Out, check: Check
+) -> None:
+    assert run(["rebase", "v0.32.0", "--json"]) == 3
+    assert not (overlaid / "patches/v0.32.0").exists()
+    (drift,) = report(capsys, check)["series"][0]["overlay_drifts"]
+    said = "imports `vllm.flags.LIMIT`, which 0.32.0 does not have"
+    assert (drift["kind"], drift["read_at"], drift["text"]) == ("import", "vllm/kernel.py:2", said)
+
+
+def test_what_a_patch_brings_for_the_overlay_is_there(
+    overlaid: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    base = {**BASE, "vllm/api.py": API, "vllm/flags.py": b"BOUND = 1\n"}
+    trees["v0.28.0"], trees["v0.29.0"] = tree("0.28.0", base), tree("0.29.0", base)
+    trees["v0.30.0"] = tree("0.30.0", {**base, "vllm/flags.py": b"OTHER = 1\n"})
+    limit = {"vllm/flags.py": b"BOUND = 1\nLIMIT = BOUND\n"}
+    write(overlaid, "patches/v0.28.0/pages.patch", patch(base, limit))
+    assert run(["rebase", "v0.29.0", "--json"]) == 0
+    assert report(capsys, check)["series"][0]["overlay_drifts"] == []
+    # the patch waits for a person: only its hunk is told
+    assert run(["rebase", "v0.30.0", "--json"]) == 3
+    assert report(capsys, check)["series"][0]["overlay_drifts"] == []
 
 
 @pytest.fixture
