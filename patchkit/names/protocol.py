@@ -271,8 +271,8 @@ class Protocols:
             return None
         if self._readers.is_read(own.name, old.known.name.rpartition(".")[2]):
             return None
-        first = next(self._callers[0].uses(own.name), None)
-        return first.place if first else None
+        uses = self._callers[0].uses(own.name)
+        return next((use.place for use in uses if not use.handed_on), None)
 
     def _class(
         self, module: ModuleShape, before: Lineage, after: Lineage, read_at: str

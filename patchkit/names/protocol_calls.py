@@ -1,7 +1,7 @@
 """Who reads a method's name in a tree, and what is passed to it: bytes first, no file is parsed.
 
-The receivers are not known, so a reader is any `.name`. What `super()` reads and what a method of
-that name reads (one that hands the call on) is no reader of its own.
+The receivers are not known, so a reader is any `.name` but that of `super()`. A method of the same
+name that reads it hands a call on: it passes something, but keeps nothing alive.
 """
 
 from __future__ import annotations
@@ -36,11 +36,15 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One reader of a name; `passed` where it calls it, on what may be an object of any class."""
+    """One reader of a name; `passed` where it calls it, on what may be an object of any class.
+
+    `handed_on` where it stands in a method of that name.
+    """
 
     path: str
     line: int
     passed: Passed | None
+    handed_on: bool
 
     @property
     def place(self) -> str:
@@ -64,7 +68,7 @@ class Uses:
         word = name.encode()
         if near and any(_is_plainly_read(source, word) for source in self._holding(near)):
             return True
-        if any(True for _ in self.uses(name)):
+        if any(not use.handed_on for use in self.uses(name)):
             return True
         return any(self._tree.python_holding(b"%b%b%b" % (q, word, q)) for q in (b'"', b"'"))
 
@@ -72,8 +76,8 @@ class Uses:
         """Yield the readers of a name in the order of the tree."""
         word = name.encode()
         for path in self._tree.python_holding(b"." + word):
-            for line, passed in uses_in(self._tree.files[path], word):
-                yield Use(path, line, passed)
+            for line, passed, handed_on in uses_in(self._tree.files[path], word):
+                yield Use(path, line, passed, handed_on)
 
     def _holding(self, word: str) -> tuple[bytes, ...]:
         if word not in self._near:
@@ -91,20 +95,28 @@ def _is_plainly_read(source: bytes, word: bytes) -> bool:
         return False
     for match in _dotted(word).finditer(source):
         line = source[source.rfind(b"\n", 0, match.start()) + 1 : match.start()]
-        if not _SIGN.search(line) and not _is_own(source, match.start(), word):
+        if _SIGN.search(line) or _is_super(source, match.start()):
+            continue
+        if not _is_handed_on(source, match.start(), word):
             return True
     return False
 
 
 @lru_cache(maxsize=2048)
-def uses_in(source: bytes, word: bytes) -> tuple[tuple[int, Passed | None], ...]:
-    """Return the lines at which a file reads a name, with what a call there passes."""
+def uses_in(source: bytes, word: bytes) -> tuple[tuple[int, Passed | None, bool], ...]:
+    """Return the lines at which a file reads a name, what a call there passes, and whether a method
+    of that name stands around it.
+    """
     found = []
-    for start, end in _readers(source, word):
+    for match in _dotted(word).finditer(source):
+        start, end = match.span()
+        if _is_super(source, start) or _is_said(source, start):
+            continue
         passed = None
         if _ARGUMENTS.match(source, end) and not _CLASS.search(source, max(start - 80, 0), start):
             passed = _passed(source, source.index(b"(", end))
-        found.append((source.count(b"\n", 0, start) + 1, passed))
+        line = source.count(b"\n", 0, start) + 1
+        found.append((line, passed, _is_handed_on(source, start, word)))
     return tuple(found)
 
 
@@ -124,17 +136,11 @@ def binds(signature: Signature, passed: Passed) -> bool:
     return all(p.default is not None or p.name in given for p in signature.parameters)
 
 
-def _readers(source: bytes, word: bytes) -> Iterator[tuple[int, int]]:
-    """The spans of what reads `.word` in code, `super()` and methods of that name aside."""
-    for match in _dotted(word).finditer(source):
-        if not _is_said(source, match.start()) and not _is_own(source, match.start(), word):
-            yield match.span()
+def _is_super(source: bytes, at: int) -> bool:
+    return _SUPER.search(source, max(at - 80, 0), at) is not None
 
 
-def _is_own(source: bytes, at: int, word: bytes) -> bool:
-    """Whether `super()` is read, or a method of the same name reads."""
-    if _SUPER.search(source, max(at - 80, 0), at):
-        return True
+def _is_handed_on(source: bytes, at: int, word: bytes) -> bool:
     return header_around(source, at) == (b"def", word)
 
 

@@ -11,9 +11,12 @@ from patchkit.names.protocol_members import DataField, Member
 from patchkit.names.protocol_siblings import Sibling, Siblings
 
 _TRUTH = frozenset({"True", "False"})
-# How many peers turn a new switch before it is told: of vLLM's attention backends 7 of 27 turn
-# `supports_sliding_window` of 0.26.0, and 3 of 32 `supports_rswa` of 0.30.0, a new ability.
-_SHARE_TURNED, _FEWEST_TURNED = 0.25, 2
+# How many peers turn a new switch before it is told. Of vLLM's attention backends 7 of 27 turn
+# `supports_sliding_window` of 0.26.0, which was taken for granted before; new abilities are turned
+# by 3 of 32 (`supports_rswa`), 4 of 13 (`supports_pre_processed_weights`), 2 of 5 or fewer.
+_SHARE_TURNED, _FEWEST_TURNED = 0.25, 5
+# How many peers give what a base only raises for, and at least half of them.
+_FEWEST_GIVING = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,8 @@ def _demand(
 ) -> Iterator[Change]:
     """A member that a base asks for, did not ask for before, and nothing gives.
 
-    What only raises is asked for where most classes of both releases give it: else it belongs to
-    an ability that few have.
+    What only raises is asked for where half of the peers give it: else it belongs to an ability
+    that few have.
     """
     known, member = now
     if heir.is_base or not member.demand or (then is not None and then[1].demand):
@@ -145,7 +148,8 @@ def _demand(
         return  # it is a base itself
     if member.demand != "abstractmethod":
         peers = heir.peers(old, new)
-        if 2 * sum(sibling.gives(member.name) for sibling in peers) <= len(peers):
+        giving = sum(sibling.gives(member.name) for sibling in peers)
+        if giving < max(_FEWEST_GIVING, len(peers) / 2):
             return
     place = f"{known.path}:{member.line}"
     text = (
