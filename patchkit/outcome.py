@@ -84,9 +84,9 @@ class Rejected:
 class Drift:
     """One part of the surface that new code relies on and that changed between base and target.
 
-    `kind` is stable: "attribute", "keyword", "name", "import". `before` and `after` say what the
-    base and the target have of it, without paths and lines: they are the surface that a person
-    accepts, and empty where there is nothing.
+    `kind` is stable: "attribute", "keyword", "name", "import", "protocol". `before` and `after` say
+    what the base and the target have of it, without paths and lines: they are the surface that a
+    person accepts, and empty where there is nothing.
     """
 
     kind: str

@@ -156,6 +156,7 @@ def method(parameters: str, name: str = "Base", decorator: str = "") -> str:
         ("self, a", "self, a, *, b=1", "self, a, **kwargs"),
         ("self, a, b=1", "self, a", "self, a, b=1"),  # what is not passed any more has its default
         ("self, a, b", "self, a, b=None", "self, a, b=None"),
+        ("self, a", "self, b", "self, _a"),  # never the protocol's name
     ],
 )
 def test_an_override_that_serves_the_new_signature_is_silent(

@@ -11,7 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from patchkit.names.protocol_calls import Use, Uses, header_around, shown
-from patchkit.names.protocol_changes import is_served, kind_is_left, refusals, stale_defaults
+from patchkit.names.protocol_changes import (
+    Refusal,
+    is_served,
+    kind_is_left,
+    refusals,
+    stale_defaults,
+)
 from patchkit.names.protocol_classes import Classes, Known, Lineage, ModuleShape, module_shape
 from patchkit.names.protocol_inherited import Ground, Heir, inherited_changes
 from patchkit.names.protocol_members import ClassShape, Member, Signature
@@ -179,11 +185,9 @@ class Protocols:
         if not after.foreign <= before.foreign or name.endswith(".__init__"):
             return None  # a base from elsewhere may have it
         here = next((k for k in after.classes[1:] if k.name == old.known.name), None)
-        gone = (
-            f"`{here.name}` of {self._new} ({here.place}) no longer has"
-            if here
-            else (f"no class above `{after.classes[0].name}` has in {self._new}")
-        )
+        gone = f"no class above `{after.classes[0].name}` has in {self._new}"
+        if here is not None:
+            gone = f"`{here.name}` of {self._new} ({here.place}) no longer has"
         text = f"`{name}` overrides `{old.name}` of {self._old} ({old.place}), which {gone}"
         return text, f"{old.name} {old.member}", ""
 
@@ -195,7 +199,7 @@ class Protocols:
         if not found or own.name in _CALLED_BY_PYTHON or "method" not in own.kind:
             return None
         what = f"`{new.name}{new.member.signature}` is new in {self._new} ({new.place})"
-        text = f"{what}, and `{name}{own.signature}` overrides it: it {' and '.join(found)}"
+        text = f"{what}, and `{name}{own.signature}` overrides it: it {_joined(found)}"
         return text, "", f"{new.name} {new.member}"
 
     def _changed(
@@ -213,31 +217,27 @@ class Protocols:
         place = self._dead(old, own)
         if place is None:
             return None
-        what = f"{self._old} reads at {place} and nothing in {self._new} does"
-        return (
-            f"`{name}` overrides `{old.name}` ({old.place}), which {what}",
-            then,
-            f"{now}, unread",
-        )
+        what = f"which {self._old} reads at {place} and nothing in {self._new} does"
+        return f"`{name}` overrides `{old.name}` ({old.place}), {what}", then, f"{now}, unread"
 
     def _signature(self, old: Asked, new: Asked, own: Member, name: str) -> tuple[str, str] | None:
         """What the override does not take of the target's calls, and those calls."""
         before, after, ours = old.member.signature, new.member.signature, own.signature
         if before is None or after is None or ours is None:
             return None
-        refused = refusals(before, ours)
+        refused = {refusal.key for refusal in refusals(before, ours)}
         if refused and own.name == "__init__":
             return None  # a constructor of its own
-        added = [r for r in refusals(after, ours) if r not in refused]
+        added = [r for r in refusals(after, ours) if r.key not in refused]
         if own.name == "__init__":
             # whoever makes the class by hand knows it; what is optional is for others to pass
-            needed = refusals(_without_optional(after), ours)
-            added = [r for r in added if r in needed]
+            needed = {refusal.key for refusal in refusals(_without_optional(after), ours)}
+            added = [r for r in added if r.key in needed]
         calls = [] if own.name in _CALLED_BY_PYTHON else self._failing(own.name, after, ours, added)
         head = f"`{name}{ours}` overrides `{new.name}`"
         were = f"`{before}` in {self._old} ({old.place}), `{after}` in {self._new} ({new.place})"
         if added:
-            text = f"{head}, {were}: it {' and '.join(added)}"
+            text = f"{head}, {were}: it {_joined(added)}"
             if own.name not in _CALLED_BY_PYTHON:
                 text += f"; called so at {calls[0].place}" if calls else "; no call does that yet"
         elif calls and not list(self._unserved(self._callers[0].uses(own.name), before, ours)):
@@ -252,7 +252,7 @@ class Protocols:
         return text, f", called {ways}" if ways else ""
 
     def _failing(
-        self, name: str, after: Signature, ours: Signature, added: Sequence[str]
+        self, name: str, after: Signature, ours: Signature, added: Sequence[Refusal]
     ) -> list[Use]:
         """The target's calls that the override does not take; none are sought where it takes all
         that the protocol allows."""
@@ -299,6 +299,10 @@ def _added(shape: ClassShape, ground: ClassShape | None) -> Iterator[Member]:
 def _without_optional(signature: Signature) -> Signature:
     required = tuple(p for p in signature.parameters if p.default is None)
     return Signature(required, signature.any_position, signature.any_keyword)
+
+
+def _joined(found: Iterable[Refusal]) -> str:
+    return " and ".join(refusal.text for refusal in found)
 
 
 def _a(kind: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from patchkit.names.protocol_calls import Passed, binds
 from patchkit.names.protocol_members import Member, Parameter, Signature
@@ -11,18 +12,33 @@ from patchkit.names.protocol_members import Member, Parameter, Signature
 _VALUES = frozenset({"attribute", "property"})
 
 
-def refusals(protocol: Signature, override: Signature) -> tuple[str, ...]:
-    """Return what of a call by the protocol the override does not take, as ends of a sentence."""
+class Refusal(NamedTuple):
+    """Something that the protocol lets callers pass and a method does not take.
+
+    `key` tells refusals apart whatever the protocol calls the parameter; `text` is the end of a
+    sentence.
+    """
+
+    key: str
+    text: str
+
+
+def refusals(protocol: Signature, override: Signature) -> tuple[Refusal, ...]:
+    """Return what of a call by the protocol the override does not take."""
     found = [*_by_position(protocol, override), *_by_keyword(protocol, override)]
     found += _required(protocol, override)
     if protocol.any_position and not override.any_position:
-        found.append("takes no `*args`")
+        found.append(_refusal("takes no `*args`"))
     if protocol.any_keyword and not override.any_keyword:
-        found.append("takes no `**kwargs`")
+        found.append(_refusal("takes no `**kwargs`"))
     return tuple(dict.fromkeys(found))
 
 
-def _by_position(protocol: Signature, override: Signature) -> Iterator[str]:
+def _refusal(text: str) -> Refusal:
+    return Refusal(text, text)
+
+
+def _by_position(protocol: Signature, override: Signature) -> Iterator[Refusal]:
     ours = override.positional
     for place, theirs in enumerate(protocol.positional):
         if place < len(ours):
@@ -30,44 +46,48 @@ def _by_position(protocol: Signature, override: Signature) -> Iterator[str]:
         elif not override.any_position:
             own = override.by_name(theirs.name)
             if own is None and not override.any_keyword:
-                yield f"takes no `{theirs.name}`"
+                yield _refusal(f"takes no `{theirs.name}`")
             elif own is None or own.by == "keyword":
-                yield f"takes `{theirs.name}` by keyword alone"
+                yield _refusal(f"takes `{theirs.name}` by keyword alone")
         elif theirs.by == "both" and not override.any_keyword:
-            yield f"takes `{theirs.name}` by position alone"
+            yield _refusal(f"takes `{theirs.name}` by position alone")
 
 
-def _at_place(theirs: Parameter, ours: Parameter) -> Iterator[str]:
-    """What stands in one place of both: the name matters where it may be passed by that."""
+def _at_place(theirs: Parameter, ours: Parameter) -> Iterator[Refusal]:
+    """What stands in one place of both: the name matters where it may be passed by that.
+
+    A parameter that never had the protocol's name is as little of a fit under the next one.
+    """
     if theirs.by == "both" and theirs.name != ours.name:
-        yield f"takes `{ours.name}` where `{theirs.name}` is"
+        text = f"takes `{ours.name}` where `{theirs.name}` is"
+        yield Refusal(f"misnamed {ours.name}", text)
     elif theirs.by == "both" and ours.by == "position":
-        yield f"takes `{theirs.name}` by position alone"
+        yield _refusal(f"takes `{theirs.name}` by position alone")
     if theirs.default is not None and ours.default is None:
-        yield f"requires `{ours.name}`"
+        yield _refusal(f"requires `{ours.name}`")
 
 
-def _by_keyword(protocol: Signature, override: Signature) -> Iterator[str]:
+def _by_keyword(protocol: Signature, override: Signature) -> Iterator[Refusal]:
     for theirs in protocol.parameters:
         if theirs.by != "keyword":
             continue
         ours = override.by_name(theirs.name)
         if ours is None and not override.any_keyword:
-            yield f"takes no `{theirs.name}`"
+            yield _refusal(f"takes no `{theirs.name}`")
         elif ours is not None and ours.default is None and theirs.default is not None:
-            yield f"requires `{theirs.name}`"
+            yield _refusal(f"requires `{theirs.name}`")
 
 
-def _required(protocol: Signature, override: Signature) -> Iterator[str]:
+def _required(protocol: Signature, override: Signature) -> Iterator[Refusal]:
     """What the override cannot be called without and the protocol does not know."""
     places = len(protocol.positional)
     for place, ours in enumerate(override.positional):
         unknown = place >= places and protocol.by_name(ours.name) is None
         if unknown and ours.default is None and not protocol.any_position:
-            yield f"requires `{ours.name}`"
+            yield _refusal(f"requires `{ours.name}`")
     for ours in override.parameters:
         if ours.by == "keyword" and ours.default is None and protocol.by_name(ours.name) is None:
-            yield f"requires `{ours.name}`"
+            yield _refusal(f"requires `{ours.name}`")
 
 
 def is_served(passed: Passed, protocol: Signature, override: Signature) -> bool:
