@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 
+import patchkit
 from patchkit.diff import diff_files, format_files
 from patchkit.names.protocol import NewCode, Protocols, Trees
 from patchkit.outcome import Drift
@@ -100,6 +101,16 @@ def test_a_base_from_elsewhere_may_have_what_is_gone() -> None:
     assert said(OLD, after, MINE) == []
 
 
+def test_a_base_that_is_only_marked_as_one_has_nothing() -> None:
+    after = "from abc import ABC\n\n\nclass Base(ABC):\n    pass\n"
+    assert len(said(OLD, after, MINE)) == 1
+
+
+def test_a_constructor_that_is_left_to_python_is_not_gone() -> None:
+    before, after = OLD.replace("shape", "__init__"), "class Base:\n    pass\n"
+    assert said(before, after, MINE.replace("shape", "__init__")) == []
+
+
 def test_a_class_attribute_that_is_gone_is_told_and_a_dunder_is_not() -> None:
     before = "class Base:\n    fast = False\n\n    def __len__(self):\n        return 1\n"
     new = "class Mine(Base):\n    fast = True\n\n    def __len__(self):\n        return 2\n"
@@ -118,6 +129,8 @@ SIGNATURES = [
     ("self, a", "self, a, *, b=None", "self, a", "takes no `b`"),
     ("self, a", "self, a, **more", "self, a", "takes no `**kwargs`"),
     ("self, a", "self, a, *more", "self, a", "takes no `*args`"),
+    ("self, a", "self, a, b=None", "self, a, *more", "takes `b` by position alone"),
+    ("self, a", "self, a, b=None", "self, a, **more", "takes `b` by keyword alone"),
     ("self, a, b", "self, a", "self, a, b", "requires `b`"),
     ("self, a", "self, a=None", "self, a", "requires `a`"),
     ("self, a, *, b", "self, a, *, b=1", "self, a, *, b", "requires `b`"),
@@ -181,12 +194,40 @@ def test_the_places_and_both_signatures_are_told_with_the_call_that_fails() -> N
     assert drift.after == "Base.shape method (blocks, spec=None), called (_, spec=)"
 
 
-@pytest.mark.parametrize("call", ["super().shape(3, spec=1)", "it.shape(3, 4, 5)"])
-def test_a_call_of_another_method_of_that_name_is_no_call_that_fails(call: str) -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        "super().shape(3, spec=1)",
+        "it.shape(3, 4, 5)",  # more than the protocol takes
+        "it.shape(spec=1)",  # less
+        "it.shape(3, blocks=4, spec=1)",  # one of them twice
+        "it.shape(3, other=1, spec=1)",
+        "Base.shape(3, spec=1)",  # may be the object, passed by hand
+        "it.shape(*it, spec=1)",  # may be what fits
+        "it.shape(spec=1, **it)",
+        "it.shapes(3, spec=1)",
+        "'it.shape(3, spec=1)'",
+    ],
+)
+def test_a_call_that_may_be_of_another_method_of_that_name_is_none_that_fails(call: str) -> None:
     text = f"def run(it):\n    return {call}\n"
     after = method("self, blocks, spec=None")
     (found,) = said(method("self, blocks"), after, MINE, CALL, CALL + text.replace("run", "two"))
     assert found.endswith(": it takes no `spec`; no call does that yet")
+
+
+@pytest.mark.parametrize(
+    "call", ["it.shape(3, spec=[1, (2)])", "it.shape(3, 4)", "it.shape(\n3, 4)"]
+)
+def test_a_call_by_keyword_or_by_position_fails(call: str) -> None:
+    after = f"def run(it):\n    return {call}\n"
+    (found,) = said(method("self, blocks"), method("self, blocks, spec=None"), MINE, CALL, after)
+    assert found.endswith(": it takes no `spec`; called so at vllm/run.py:2")
+
+
+def test_a_parameter_by_another_name_serves_who_passes_it_by_position() -> None:
+    (found,) = said(method("self, blocks"), method("self, pages"), MINE, CALL)
+    assert found.endswith(": it takes `blocks` where `pages` is; no call does that yet")
 
 
 def test_a_call_that_hands_on_what_a_method_of_that_name_was_called_with_fails_as_well() -> None:
@@ -219,6 +260,14 @@ def test_a_default_that_changed_while_the_override_has_the_old_one_is_told() -> 
         "`fast=False` is, and the override has the old one"
     ]
     assert said(before, after, method("self, a, fast=None", "Mine(Base)"), CALL) == []
+
+
+def test_a_method_that_is_there_twice_in_different_ways_is_not_judged() -> None:
+    twice = (
+        "class Base:\n    if FAST:\n        def shape(self, a):\n            return 1\n"
+        "    else:\n        def shape(self, a, b):\n            return 1\n"
+    )
+    assert said(method("self, a"), twice, method("self, a", "Mine(Base)"), CALL) == []
 
 
 def test_a_decorator_that_may_change_what_is_passed_is_not_judged() -> None:
@@ -282,12 +331,26 @@ def test_an_override_that_nothing_reads_any_more_is_told() -> None:
         "def run(it):\n    f = it.shape\n    return f(3)\n",
         'def run(it):\n    return getattr(it, "shape")(3)\n',
         "def run(it):\n    return (\n        it\n        .shape(3)\n    )\n",
+        "def shape(it):\n    return it.shape(3)\n",  # called as a function
     ],
 )
 def test_whatever_still_reads_the_name_keeps_it_alive(reader: str) -> None:
     assert said(OLD, OLD, MINE, CALL, reader) == []
 
 
+def test_what_the_base_only_hands_on_is_silent() -> None:
+    hand = "class All:\n    def shape(self, blocks):\n        self.one.shape(blocks)\n"
+    assert said(OLD, OLD, MINE, hand, "") == []
+
+
+def test_a_reader_outside_of_a_partial_target_may_be_there() -> None:
+    base = {path: text.encode() for path, text in {API: OLD, RUN: CALL}.items()}
+    data = patch({}, {NEW: IMPORT + MINE})
+    (outcome,) = patchkit.port([data], base, {API: OLD.encode()}).outcomes
+    assert [d.kind for d in outcome.drifts] == []
+
+
+@pytest.mark.parametrize("near", ["", "# of a Base\n"])  # files that name the class come first
 @pytest.mark.parametrize(
     "reader",
     [
@@ -298,9 +361,9 @@ def test_whatever_still_reads_the_name_keeps_it_alive(reader: str) -> None:
     ],
 )
 def test_a_call_on_to_the_same_name_a_comment_and_a_longer_name_keep_nothing_alive(
-    reader: str,
+    near: str, reader: str
 ) -> None:
-    assert len(said(OLD, OLD, MINE, CALL, reader)) == 1
+    assert len(said(OLD, OLD, MINE, CALL, near + reader)) == 1
 
 
 def test_what_the_patch_calls_itself_is_alive() -> None:
@@ -334,6 +397,14 @@ def test_a_kind_that_the_override_has_still_is_told(
         f"(vllm/api.py:{later})"
     ]
     assert said(before, after, method(takes[1:-1], "Mine(Base)", new)) == []
+
+
+def test_a_setter_is_no_method_of_its_own() -> None:
+    setter = "\n    @shape.setter\n    def shape(self, value):\n        self.value = value\n"
+    before, after = method("self", decorator="property"), method("self")
+    own = method("self", "Mine(Base)", "property") + setter
+    (found,) = said(before + setter, after, own)
+    assert found.startswith("`Mine.shape` overrides `Base.shape`, a property in 1.0")
 
 
 def test_a_method_that_became_async_is_told() -> None:
@@ -418,6 +489,17 @@ def test_a_new_switch_that_a_quarter_of_its_peers_turn_is_told(
     )
 
 
+def test_peers_are_those_that_derive_from_the_class_in_both_releases() -> None:
+    odd = "\n\n" + "\n\n".join(f"class Odd{n}(Other):\n    pass\n" for n in range(9))
+    base = {API: "class Base:\n    pass\n", "vllm/peers.py": peers(0, 20) + odd}
+    switch = {API: "class Base:\n    sharded = False\n", "vllm/peers.py": peers(5, 20) + odd}
+    new = {NEW: IMPORT + "class Mine(Base):\n    pass\n"}
+    assert [d.name for d in drifts(base, switch, new)] == ["Mine.sharded"]
+    assert drifts({**base, "vllm/peers.py": ""}, switch, new) == []
+    private = {path: text.replace("sharded", "_sharded") for path, text in switch.items()}
+    assert drifts(base, private, new) == []
+
+
 ABSTRACT = (
     "from abc import abstractmethod\n\n\n"
     "class Base:\n    @abstractmethod\n    def size(self): ...\n"
@@ -446,14 +528,14 @@ def test_a_class_that_is_a_base_itself_need_not_have_it() -> None:
     assert said(before, ABSTRACT, own) == []
 
 
-@pytest.mark.parametrize(("giving", "told"), [(2, True), (1, False)])
+@pytest.mark.parametrize(("giving", "count", "told"), [(2, 4, True), (1, 2, False), (2, 5, False)])
 def test_what_only_raises_is_asked_for_where_half_of_its_peers_have_it(
-    giving: int, told: bool
+    giving: int, count: int, told: bool
 ) -> None:
     body = "    def size(self):\n        return 1\n"
     asks = "class Base:\n    def size(self):\n        raise NotImplementedError\n"
-    base = {API: "class Base:\n    pass\n", "vllm/peers.py": peers(0, 4)}
-    target = {API: asks, "vllm/peers.py": peers(giving, 4, body)}
+    base = {API: "class Base:\n    pass\n", "vllm/peers.py": peers(0, count)}
+    target = {API: asks, "vllm/peers.py": peers(giving, count, body)}
     found = drifts(base, target, {NEW: IMPORT + "class Mine(Base):\n    pass\n"})
     assert [d.text for d in found] == (
         [
@@ -494,6 +576,11 @@ def test_a_default_of_the_base_that_no_field_without_one_may_follow_is_told() ->
     alone = DATA.replace("@dataclass", "@dataclass(kw_only=True)") + "    more: int = 0\n"
     assert data("    b: int\n", alone) == []
     assert data("    b: int\n", DATA + "    more: ClassVar[int] = 0\n") == []
+    assert data("    b: int = field(kw_only=True)\n", DATA + "    more: int = 0\n") == []
+    assert data("    _: KW_ONLY\n    b: int\n", DATA + "    more: int = 0\n") == []
+    broken = DATA.replace("a: int", "a: int = 0")
+    new = HEAD + IMPORT + "@dataclass\nclass Mine(Base):\n    b: int\n"
+    assert drifts({API: broken}, {API: broken + "    more: int = 0\n"}, {NEW: new}) == []
 
 
 # Which classes ---------------------------------------------------------------------------------
@@ -565,6 +652,18 @@ def test_classes_of_the_patch_are_followed_and_are_no_protocol_themselves() -> N
     assert [d.name for d in found] == ["Leaf.shape"]
 
 
+def test_below_a_class_of_the_patch_it_is_upstreams_protocol_that_counts() -> None:
+    own = IMPORT + MINE + "\n\n" + MINE.replace("Mine(Base)", "Leaf(Mine)")
+    found = drifts({API: OLD}, {API: OLD.replace("shape", "size")}, {NEW: own})
+    assert [d.name for d in found] == ["Mine.shape", "Leaf.shape"]
+
+
+def test_imports_in_a_circle_end() -> None:
+    files = {"vllm/a.py": "from vllm.b import Base\n", "vllm/b.py": "from vllm.a import Base\n"}
+    new = "from vllm.a import Base\n\n\n" + MINE
+    assert drifts(files, files, {NEW: new}) == []
+
+
 def test_a_class_of_an_earlier_patch_of_the_series_is_a_base_like_any_other() -> None:
     own = {"vllm/own.py": IMPORT + "class Mine(Base):\n    pass\n"}
     leaf = {NEW: "from vllm.own import Mine\n\n\n" + MINE.replace("Mine(Base)", "Leaf(Mine)")}
@@ -589,6 +688,38 @@ def test_a_method_added_to_a_class_of_upstream_is_judged_on_its_own_hunk() -> No
         ],
         [],
     ]
+
+
+def test_what_is_told_stands_in_the_order_of_the_lines_and_on_the_hunk_that_adds_it() -> None:
+    before = "class Base:\n    sharded = True\n\n    def shape(self, blocks):\n        return 1\n"
+    after = "class Base:\n    sharded = False\n"
+    path, filler = "vllm/sub.py", "".join(f"x{n} = {n}\n" for n in range(20))
+    first, last = MINE.replace("Mine", "One"), MINE.replace("Mine", "Two")
+    sub = {path: IMPORT + filler}
+    added = {path: IMPORT + first + "\n\n" + filler + "\n\n" + last}
+    base, target = {API: before, RUN: READ, **sub}, {API: after, RUN: READ, **sub}
+    result = moved(base, target, added)
+    assert [[d.name for d in o.drifts] for o in result.outcomes] == [
+        ["One.sharded", "One.shape"],
+        ["Two.sharded", "Two.shape"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("class Sub(Base):", "class Sub(Base, Extra):"),
+        ("def shape(self, blocks):", "def shape(self, blocks) -> int:"),
+    ],
+)
+def test_what_upstream_has_itself_is_upstreams_to_keep(old: str, new: str) -> None:
+    before = SWITCH + "\n    def shape(self, blocks):\n        return 1\n"
+    after = SWITCH.replace("True", "False") + "\n\nclass Extra:\n    pass\n"
+    before += "\n\nclass Extra:\n    pass\n"
+    head = "from vllm.api import Base, Extra\n\n\n"
+    sub = {"vllm/sub.py": head + MINE.replace("Mine", "Sub")}
+    changed = {path: text.replace(old, new) for path, text in sub.items()}
+    assert drifts({API: before, RUN: READ, **sub}, {API: after, RUN: READ, **sub}, changed) == []
 
 
 def test_a_class_of_upstream_keeps_its_own_defaults() -> None:

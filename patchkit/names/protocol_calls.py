@@ -141,7 +141,9 @@ def _is_super(source: bytes, at: int) -> bool:
 
 
 def _is_handed_on(source: bytes, at: int, word: bytes) -> bool:
-    return header_around(source, at) == (b"def", word)
+    """Whether a method of the same name reads. A function is called without the dot."""
+    header = header_around(source, at)
+    return header[:2] == (b"def", word) and header[2] > 0
 
 
 @lru_cache(maxsize=512)
@@ -149,9 +151,9 @@ def _dotted(word: bytes) -> re.Pattern[bytes]:
     return re.compile(rb"\.%b(?!\w)" % re.escape(word))
 
 
-def header_around(source: bytes, at: int) -> tuple[bytes, bytes]:
-    """Return `def` or `class` and the name of the innermost definition around a place, by what is
-    indented less above it; nothing at the top of a module.
+def header_around(source: bytes, at: int) -> tuple[bytes, bytes, int]:
+    """Return `def` or `class`, the name and the column of the innermost definition around a place,
+    by what is indented less above it; nothing at the top of a module.
     """
     begin = source.rfind(b"\n", 0, at) + 1
     least = _indentation(source, begin)
@@ -162,9 +164,9 @@ def header_around(source: bytes, at: int) -> tuple[bytes, bytes]:
             continue
         header = _HEADER.match(source, begin)
         if header is not None:
-            return header[1], header[2]
+            return header[1], header[2], column
         least = column
-    return b"", b""
+    return b"", b"", 0
 
 
 def _indentation(source: bytes, begin: int) -> int:

@@ -76,8 +76,6 @@ def inherited_changes(heir: Heir, old: Ground, new: Ground) -> Iterator[Change]:
     """Yield what changed of that which a class takes from its bases, without naming it."""
     then, now = _effective(heir.before), _effective(heir.after)
     for name, (known, member) in now.items():
-        if known.key in heir.own:
-            continue
         if name in then:
             yield from _default(heir, then[name], (known, member), old, new)
         else:

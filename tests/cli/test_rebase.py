@@ -600,6 +600,26 @@ def test_an_import_of_an_overlay_that_the_release_does_not_have_is_told(
     assert (drift["kind"], drift["read_at"], drift["text"]) == ("import", "vllm/kernel.py:2", said)
 
 
+def test_an_import_that_may_fail_is_not_told(overlaid: Path, capsys: Out, check: Check) -> None:
+    text = b"try:\n    from vllm.flags import LIMIT\nexcept ImportError:\n    LIMIT = 1\n"
+    write(overlaid, "kernels/kernel.py", text)
+    overlay = Overlay((overlay_entry("kernels/kernel.py", "vllm/kernel.py", text),))
+    write(overlaid, "patches/v0.28.0/overlay.toml", format_overlay(overlay))
+    assert run(["rebase", "v0.32.0", "--json"]) == 0
+    assert report(capsys, check)["series"][0]["overlay_drifts"] == []
+
+
+def test_a_file_of_upstream_in_the_place_of_an_overlays_is_told_alone(
+    overlaid: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    taken = {**trees["v0.31.0"].files, "vllm/kernel.py": KERNEL}
+    trees["v0.31.0"] = tree("0.31.0", taken)
+    assert run(["rebase", "v0.31.0", "--json"]) == 3
+    (series,) = report(capsys, check)["series"]
+    assert (series["overlay_clashes"], series["overlay_drifts"]) == (["vllm/kernel.py"], [])
+    assert not (overlaid / "patches/v0.31.0").exists()
+
+
 def test_what_a_patch_brings_for_the_overlay_is_there(
     overlaid: Path, trees: Trees, capsys: Out, check: Check
 ) -> None:
