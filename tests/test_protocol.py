@@ -356,6 +356,7 @@ def test_a_reader_outside_of_a_partial_target_may_be_there() -> None:
     [
         "class Other(Base):\n    def shape(self, blocks):\n        return super().shape(blocks)\n",
         "class Other:\n    def shape(self, blocks):\n        return self.inner.shape(blocks)\n",
+        "class Other(Base):\n    def size(self):\n        return super().shape(1)\n",
         "# it.shape(3) was here\n",
         "def run(it):\n    return it.shapes\n",
     ],
