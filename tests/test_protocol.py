@@ -270,6 +270,15 @@ def test_a_method_that_is_there_twice_in_different_ways_is_not_judged() -> None:
     assert said(method("self, a"), twice, method("self, a", "Mine(Base)"), CALL) == []
 
 
+def test_overloads_are_of_the_method_that_follows_and_else_stand_for_one() -> None:
+    overload = "    @overload\n    def shape(self, a): ...\n"
+    only = "class Base:\n" + 2 * overload
+    assert said(method("self, a"), only, method("self, a", "Mine(Base)"), CALL) == []
+    both = method("self, a, b").replace(":\n", f":\n{2 * overload}", 1)
+    (found,) = said(method("self, a"), both, method("self, a", "Mine(Base)"), CALL)
+    assert found.endswith(": it takes no `b`; no call does that yet")
+
+
 def test_a_decorator_that_may_change_what_is_passed_is_not_judged() -> None:
     after = method("self, a, b", decorator="wrap")
     assert said(method("self, a"), after, method("self, a", "Mine(Base)"), CALL) == []

@@ -18,7 +18,7 @@ _TRANSPARENT = frozenset(
         "inference_mode", "lru_cache", "no_grad", "override", "wraps",
     )
 )  # fmt: skip
-_REPEATING = frozenset({"overload", "setter", "getter", "deleter"})
+_SETTERS = frozenset({"setter", "getter", "deleter"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +118,16 @@ class ClassShape:
 def class_shape(node: ast.ClassDef, name: str) -> ClassShape:
     """Return the shape of a class under its qualified name."""
     members: dict[str, Member] = {}
-    for member in _members(node.body):
+    overloads: dict[str, Member] = {}
+    for member, overloaded in _members(node.body):
+        if overloaded:
+            overloads[member.name] = replace(member, signature=None, value=None)
+            continue
         before = members.get(member.name)
         if before is not None and str(before) != str(member):
             member = replace(member, signature=None, value=None)  # which of them holds is not seen
         members[member.name] = member
+    members = overloads | members  # a protocol may have nothing but overloads of a method
     bases = tuple(dotted(base) for base in node.bases)
     return ClassShape(name, node.lineno, bases, members, _data_fields(node))
 
@@ -150,19 +155,19 @@ def blocks(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
             yield node
 
 
-def _members(body: Iterable[ast.stmt]) -> Iterator[Member]:
-    """The members in order, without overloads and setters: they add to one of their name."""
+def _members(body: Iterable[ast.stmt]) -> Iterator[tuple[Member, bool]]:
+    """The members in order, each with whether it is an overload; without setters and the like."""
     for node in blocks(body):
         if isinstance(node, _FUNCTIONS):
             decorators = [last_name(d) for d in node.decorator_list]
-            if not _REPEATING & set(decorators):
-                yield _function(node, decorators)
+            if not _SETTERS & set(decorators):
+                yield _function(node, decorators), "overload" in decorators
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Name):
-                    yield _attribute(target.id, node.lineno, node.value)
+                    yield _attribute(target.id, node.lineno, node.value), False
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield _attribute(node.target.id, node.lineno, node.value)
+            yield _attribute(node.target.id, node.lineno, node.value), False
 
 
 def _attribute(name: str, line: int, value: ast.expr | None) -> Member:

@@ -34,8 +34,8 @@ def lineage_is_known(classes: Classes, path: str, name: str) -> bool:
     return lineage is not None and len(lineage.classes) > 1
 
 
-# What is told is so in the sources: the class between got `supports_sink` and lost a method, and the
-# base's `export`, in another file since, takes and is passed two more.
+# What is told is so in the sources: the class between got `supports_sink` and lost a method, and
+# the base's `export`, in another file since, takes and is passed two more.
 TOLD: dict[tuple[str, str, str], list[str]] = {
     ("0.22.1", "0.23.0", "0.24.0"): [
         "`DeepseekV4XPUSparseBackend` leaves `supports_sink` to `AttentionBackend`: `False` in ",
@@ -47,7 +47,7 @@ TOLD: dict[tuple[str, str, str], list[str]] = {
     ("0.29.0", "0.30.0", "0.31.0"): [],
     ("0.31.0", "0.32.0", "0.33.0"): [
         "`KimiK3ROCmKDAPrefillCheckpointExporter.export(checkpoint, *, raw_qkv, conv_state, "
-        "cu_seqlens)` overrides `MambaPrefillCheckpointExporter.export`, `(checkpoint, *, raw_qkv, ",
+        "cu_seqlens)` overrides `MambaPrefillCheckpointExporter.export`, `(checkpoint, *, ",
     ],
 }
 
