@@ -41,11 +41,13 @@ def overlay_drifts(
     for patch in result.patches:
         authored = authored.with_changes(patch.plan.after)
     waiting = not result.ok
+    missing = missing_imports(overlay, result.tree, target)
     drifts = [
         _missing(use, result.tree)
-        for use in missing_imports(overlay, result.tree, target)
+        for use in missing
         if not waiting or check_import(use, base, VLLM.package, relied_on=base) != "missing"
     ]
+    lacking = {use.path for use in missing}
     doubts: list[str] = []
     protocols = Protocols(Trees(base, authored, target, result.tree), VLLM.package)
     for path in _python(overlay, result.tree, target):
@@ -53,7 +55,7 @@ def overlay_drifts(
         lines = ((1, text.count(b"\n") + 1),)
         report = protocols.drift(NewCode(text, b"", lines, path, path))
         drifts += report.drifts
-        doubts += report.not_checked
+        doubts += report.not_checked if path not in lacking else ()  # said of the import already
     return DriftReport(tuple(drifts), tuple(doubts))
 
 

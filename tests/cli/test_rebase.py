@@ -600,6 +600,24 @@ def test_an_import_of_an_overlay_that_the_release_does_not_have_is_told(
     assert (drift["kind"], drift["read_at"], drift["text"]) == ("import", "vllm/kernel.py:2", said)
 
 
+def test_a_base_class_that_is_gone_is_told_by_its_import_alone(
+    overlaid: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    trees["v0.32.0"] = tree("0.32.0", {**trees["v0.29.0"].files, "vllm/api.py": b"x = 1\n"})
+    assert run(["rebase", "v0.32.0", "--json"]) == 3
+    assert not (overlaid / "patches/v0.32.0").exists()
+    document = report(capsys, check)
+    (drift,) = document["series"][0]["overlay_drifts"]
+    assert drift["text"] == "imports `vllm.api.Base`, which 0.32.0 does not have"
+    assert document["notes"] == []
+    made = {**trees["v0.29.0"].files, "vllm/api.py": b"Base = make()\n"}
+    trees["v0.33.0"] = tree("0.33.0", made)
+    assert run(["rebase", "v0.33.0", "--json"]) == 0
+    assert report(capsys, check)["notes"] == [
+        "not checked: the protocol of `Kernel`: `Base`, its base, is not found in 0.33.0"
+    ]
+
+
 def test_an_import_that_may_fail_is_not_told(overlaid: Path, capsys: Out, check: Check) -> None:
     text = b"try:\n    from vllm.flags import LIMIT\nexcept ImportError:\n    LIMIT = 1\n"
     write(overlaid, "kernels/kernel.py", text)
