@@ -277,3 +277,20 @@ def test_imports_of_an_overlay_that_the_release_does_not_have_are_found(
         )
         for name, line in imports
     ]
+
+
+def test_files_of_an_overlay_do_not_vouch_for_each_others_imports(
+    store: Path, capsys: Out, check: Check
+) -> None:
+    text = b"import vllm.nowhere\n"
+    entries = []
+    for name in ("one", "two"):
+        write(store, f"kernels/{name}.py", text)
+        entries.append(overlay_entry(f"kernels/{name}.py", f"vllm/{name}.py", text))
+    write(store, "patches/v0.28.0/overlay.toml", format_overlay(Overlay(tuple(entries))))
+    capsys.readouterr()
+    assert run(["check", "--frozen", "--json"]) == 3
+    assert [text for _, _, text in findings(capsys, check)] == [
+        "vllm/one.py:1 imports `vllm.nowhere`, which the release does not have",
+        "vllm/two.py:1 imports `vllm.nowhere`, which the release does not have",
+    ]
