@@ -327,6 +327,18 @@ def test_a_call_by_the_old_signature_that_only_the_target_makes_is_told() -> Non
     assert said(api, api, MINE, after, after + "\n") == []
 
 
+def test_a_call_that_may_be_of_any_class_is_not_told() -> None:
+    after = CALL.replace("(3)", "(3, spec=1)")
+    open_api = method("self, *args, **kwargs")
+    assert said(open_api, open_api, MINE, CALL, after) == []
+    api = method("self, blocks, spec=None")
+    many = {f"vllm/m{n}.py": method("self, blocks, spec", f"M{n}") for n in range(30)}
+    base, target = {API: api, RUN: CALL, **many}, {API: api, RUN: after, **many}
+    assert drifts(base, target, {NEW: IMPORT + MINE}) == []
+    del base["vllm/m0.py"], target["vllm/m0.py"], base["vllm/m1.py"], target["vllm/m1.py"]
+    assert len(drifts(base, target, {NEW: IMPORT + MINE})) == 1
+
+
 def test_an_override_that_nothing_reads_any_more_is_told() -> None:
     assert said(OLD, OLD, MINE, CALL, "") == [
         "`Mine.shape` overrides `Base.shape` (vllm/api.py:2), which 1.0 reads at vllm/run.py:2 and "

@@ -93,9 +93,10 @@ def _required(protocol: Signature, override: Signature) -> Iterator[Refusal]:
 def is_served(passed: Passed, protocol: Signature, override: Signature) -> bool:
     """Return whether a call by the protocol reaches the override with each argument in its place.
 
-    A call that the protocol itself does not take is of another method of that name.
+    A call that the protocol itself does not take by name or place is of another method of that
+    name: what `*args` takes is no sign that it is this one.
     """
-    if not binds(protocol, passed):
+    if not binds(Signature(protocol.parameters), passed):
         return True
     if not binds(override, passed):
         return False
