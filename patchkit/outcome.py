@@ -85,9 +85,10 @@ class Drift:
     """One part of the surface that new code relies on and that changed between base and target.
 
     `kind` is stable: "attribute", "keyword", "name" and "import" for what is gone or something
-    else, "call" and "default" for how a call binds, "value", "type" and "choice" for what is read.
-    `before` and `after` say what the base and the target have of it, without paths and lines: they
-    are the surface that a person accepts, and empty where there is nothing.
+    else, "call" and "default" for how a call binds, "value", "type" and "choice" for what is read,
+    "protocol" for what a class owes to its bases. `before` and `after` say what the base and the
+    target have of it, without paths and lines: they are the surface that a person accepts, and
+    empty where there is nothing.
     """
 
     kind: str

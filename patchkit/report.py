@@ -26,8 +26,8 @@ def outcome_json(outcome: HunkOutcome) -> dict[str, Any]:
         "definition_after": outcome.definition_after,
         "target_lines": list(lines) if lines else None,
         "evidence": [{"kind": e.kind, "text": e.text} for e in outcome.evidence],
-        "drifts": [_drift_json(drift) for drift in outcome.drifts],
-        "accepted": [{**_drift_json(a.drift), "reason": a.reason} for a in outcome.accepted],
+        "drifts": [drift_json(drift) for drift in outcome.drifts],
+        "accepted": [{**drift_json(a.drift), "reason": a.reason} for a in outcome.accepted],
         "reason": outcome.reason,
         "candidates": list(outcome.candidates),
         "blocked_by": list(outcome.blocked_by),
@@ -41,7 +41,8 @@ def outcome_json(outcome: HunkOutcome) -> dict[str, Any]:
     }
 
 
-def _drift_json(drift: Drift) -> dict[str, Any]:
+def drift_json(drift: Drift) -> dict[str, Any]:
+    """Return one part of the surface that changed; every key is always there."""
     return {
         "kind": drift.kind,
         "name": drift.name,

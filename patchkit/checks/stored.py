@@ -16,6 +16,7 @@ from patchkit.errors import PatchkitError
 from patchkit.placing.plan import PatchPlan, plan_patch
 from patchkit.repository.applied import apply_series, with_overlay
 from patchkit.repository.needs import plan_stored
+from patchkit.repository.overlaid import missing_imports, missing_text
 from patchkit.repository.store import Stored, read_stored, stored_releases
 from patchkit.repository.verdicts import is_fresh, read_verdicts
 from patchkit.series.anchor import parse_anchors
@@ -155,6 +156,7 @@ class _Check:
 
     def run(self, tree: SourceTree) -> Checked:
         """Return the result, every patch applied in order as far as that goes."""
+        before = tree
         try:
             tree, clashes = with_overlay(self.root, self.stored, tree)
         except PatchkitError as error:
@@ -169,6 +171,8 @@ class _Check:
             except PatchkitError as error:
                 self.findings.append(self._failure(name, error))
                 break
+        else:
+            self._imports(tree, before)
         return Checked(
             self.stored.folder,
             self.stored.release,
@@ -178,6 +182,13 @@ class _Check:
             tuple(self.findings),
             self.renewed,
         )
+
+    def _imports(self, tree: SourceTree, before: SourceTree) -> None:
+        """Note what files of the overlay import and the whole series on its release lacks."""
+        place = f"{self.stored.place}/overlay.toml"
+        for use in missing_imports(self.stored.series.overlay, tree, before):
+            text = f"{use.path}:{use.line} {missing_text(use, 'the release')}"
+            self.findings.append(Finding("overlay", place, text))
 
     def _failure(self, name: str, error: PatchkitError) -> Finding:
         if self.stored.same_as is None:

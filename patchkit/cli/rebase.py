@@ -13,7 +13,7 @@ from patchkit.cli import render
 from patchkit.cli.options import here, json_option, shown_path, tree_opener
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError, UsageError
-from patchkit.report import outcome_json, tree_json
+from patchkit.report import drift_json, outcome_json, tree_json
 from patchkit.repository import session
 from patchkit.repository.deliver import Delivery, Storing, plan_deliveries, replacements
 from patchkit.repository.move import Request, SeriesMove, move_all
@@ -286,7 +286,7 @@ def _document(
 ) -> dict[str, Any]:
     """Return the report of a rebase, as docs/schema/rebase-1.json describes it."""
     differs = any(delivery.storing is Storing.DIFFERS for delivery in deliveries)
-    ok = not differs and not any(move.open or move.clashes for move in moves)
+    ok = not differs and all(move.is_settled for move in moves)
     return {
         "schema": "patchkit.rebase/1",
         "ok": ok,
@@ -314,6 +314,7 @@ def _series(move: SeriesMove, delivery: Delivery) -> dict[str, Any]:
             for u in move.result.unshipped
         ],
         "overlay_clashes": list(move.clashes),
+        "overlay_drifts": [drift_json(drift) for drift in move.drifts],
         "stored": {
             "path": shown_path(delivery.path) if delivery.path else None,
             "state": delivery.storing.value,

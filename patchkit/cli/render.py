@@ -66,6 +66,8 @@ def show_rebase(document: dict[str, Any], moves: Sequence[SeriesMove]) -> None:
             say(f"note: {note}")
         for path in move.clashes:
             say(f"{path}: in the overlay, and in the target already")
+        for drift in move.drifts:
+            say(f"{drift.read_at}: in the overlay: {drift.text}")
     target = document["target"]["version"] or document["target"]["name"]
     for left in document["left_out"]:
         hunks = "" if left["hunks"] is None else f", hunks {', '.join(map(str, left['hunks']))}"

@@ -161,7 +161,7 @@ def _moved(
     for move, delivery in zip(moves, plan_deliveries(config, request, moves), strict=True):
         if move.stored.folder not in folders:
             continue
-        compared = state is None and not (move.open or move.clashes)
+        compared = state is None and move.is_settled
         found.append(
             Shown(
                 move.stored.folder,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from patchkit.names.ground import Ground, ground_drifts
 from patchkit.names.program import Program
+from patchkit.names.protocol import NewCode, Protocols, Trees
 from patchkit.names.receivers import Code
 from patchkit.names.surface import DriftReport, Surface, reads
 from patchkit.names.uses import Landed, uses
@@ -26,6 +27,7 @@ def drifts_of(
     found: dict[int, DriftReport] = {}
     surfaces: dict[str, Surface] = {}
     programs = Program(base.with_changes(plan.after)), Program(after)
+    protocols = Protocols(Trees(base, base.with_changes(plan.after), before, after))
     for file in plan.files:
         for number in file.numbers:
             verdict = landing.verdicts[number]
@@ -49,6 +51,11 @@ def drifts_of(
                 surfaces[verdict.path] = Surface(base, after, verdict.path)
             # What upstream renamed is read by its new name in the code that landed.
             report = _joined(surfaces[verdict.path].drift(wanted, renames), bound)
+            code = NewCode(new, old, tuple(lines), file.section.path, verdict.path)
+            more = protocols.drift(code)
+            report = DriftReport(
+                (*report.drifts, *more.drifts), (*report.not_checked, *more.not_checked)
+            )
             if report.drifts or report.not_checked:
                 found[number] = report
     return found

@@ -53,7 +53,7 @@ def plan_deliveries(
     config: Config, request: Request, moves: Sequence[SeriesMove]
 ) -> tuple[Delivery, ...]:
     """Return what is to become of each moved series; where one may not be written none is."""
-    if any(move.open or move.clashes for move in moves):
+    if not all(move.is_settled for move in moves):
         return tuple(Delivery(Storing.WITHHELD) for _ in moves)
     planned = tuple(_plan(config, request, move, len(moves) > 1) for move in moves)
     if all(delivery.storing is not Storing.DIFFERS for delivery in planned):

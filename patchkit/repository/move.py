@@ -8,9 +8,10 @@ from pathlib import Path
 
 from patchkit.config import Config
 from patchkit.errors import PatchkitError
-from patchkit.outcome import HunkOutcome
+from patchkit.outcome import Drift, HunkOutcome
 from patchkit.placing.rebase import PatchInput, Progress, RebasedPatch, RebaseResult, rebase_series
 from patchkit.repository.applied import apply_series, with_overlay
+from patchkit.repository.overlaid import overlay_drifts
 from patchkit.repository.session import Settled, Skip, decided
 from patchkit.repository.store import (
     Stored,
@@ -51,7 +52,8 @@ class Request:
 class SeriesMove:
     """One series folder, moved.
 
-    `clashes` are overlay files that the target has already. `superseded` are the verdicts by which
+    `clashes` are overlay files that the target has already, `drifts` is what others of them rely on
+    and the target has otherwise. `superseded` are the verdicts by which
     patches were left out: their tests pass on the target without them. `notes` tell of verdicts
     that do not hold any more or that speak against a patch.
     """
@@ -63,6 +65,12 @@ class SeriesMove:
     clashes: tuple[str, ...] = ()
     superseded: tuple[StoredVerdict, ...] = ()
     notes: tuple[str, ...] = ()
+    drifts: tuple[Drift, ...] = ()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to a person: no hunk, and no file of the overlay."""
+        return not (self.open or self.clashes or self.drifts)
 
     @property
     def open(self) -> tuple[HunkOutcome, ...]:
@@ -104,6 +112,7 @@ def move_all(
             below = move.stored.folder
             if release in stored_releases(config.root, below):
                 base = apply_series(config.root, read_stored(config.root, below, release), base)
+        plain = base, target
         base, _ = with_overlay(config.root, stored, base)
         target, clashes = with_overlay(config.root, stored, target)
         superseded, notes = _read_verdicts(config, request, stored)
@@ -111,7 +120,11 @@ def move_all(
         lower = _below(moves, release)
         result = rebase_series(inputs, base, target, below=lower, progress=progress)
         skips = tuple(skip for skip in request.skips if skip.series == folder)
-        moves.append(SeriesMove(stored, inputs, result, skips, clashes, superseded, notes))
+        found = overlay_drifts(stored.series.overlay, *plain, result)
+        notes += tuple(f"not checked: {doubt}" for doubt in found.not_checked)
+        moves.append(
+            SeriesMove(stored, inputs, result, skips, clashes, superseded, notes, found.drifts)
+        )
         target = result.tree
     return tuple(moves)
 

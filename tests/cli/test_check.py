@@ -7,6 +7,7 @@ import pytest
 
 from patchkit.cli import run
 from patchkit.diff import diff_files, format_files
+from patchkit.series.overlay import Overlay, format_overlay, overlay_entry
 from patchkit.tree import SourceTree
 
 Check = Callable[[dict[str, Any]], None]
@@ -255,3 +256,41 @@ def test_files_of_an_overlay_that_the_release_has_are_found(
         "patches/v0.28.0/overlay.toml",
         "vllm/size.py: the release has a file of that name",
     )
+
+
+def test_imports_of_an_overlay_that_the_release_does_not_have_are_found(
+    store: Path, capsys: Out, check: Check
+) -> None:
+    text = b"from vllm.size import absent, size\nfrom vllm.nowhere import thing\n"
+    write(store, "kernels/new.py", text)
+    overlay = Overlay((overlay_entry("kernels/new.py", "vllm/new.py", text),))
+    write(store, "patches/v0.28.0/overlay.toml", format_overlay(overlay))
+    capsys.readouterr()
+    assert run(["check", "--frozen", "--json"]) == 3
+    place = "patches/v0.28.0/overlay.toml"
+    imports = ("vllm.size.absent", 1), ("vllm.nowhere.thing", 2)
+    assert findings(capsys, check) == [
+        (
+            "overlay",
+            place,
+            f"vllm/new.py:{line} imports `{name}`, which the release does not have",
+        )
+        for name, line in imports
+    ]
+
+
+def test_files_of_an_overlay_do_not_vouch_for_each_others_imports(
+    store: Path, capsys: Out, check: Check
+) -> None:
+    text = b"import vllm.nowhere\n"
+    entries = []
+    for name in ("one", "two"):
+        write(store, f"kernels/{name}.py", text)
+        entries.append(overlay_entry(f"kernels/{name}.py", f"vllm/{name}.py", text))
+    write(store, "patches/v0.28.0/overlay.toml", format_overlay(Overlay(tuple(entries))))
+    capsys.readouterr()
+    assert run(["check", "--frozen", "--json"]) == 3
+    assert [text for _, _, text in findings(capsys, check)] == [
+        "vllm/one.py:1 imports `vllm.nowhere`, which the release does not have",
+        "vllm/two.py:1 imports `vllm.nowhere`, which the release does not have",
+    ]

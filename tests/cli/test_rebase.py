@@ -106,6 +106,7 @@ def test_a_series_that_lands_is_stored_under_the_release(
             "patches": ["pages.patch"],
             "unshipped": [],
             "overlay_clashes": [],
+            "overlay_drifts": [],
             "stored": {"path": "patches/v0.29.0", "state": "written", "differences": []},
         }
     ]
@@ -529,6 +530,130 @@ def test_new_files_of_an_overlay_are_there_before_the_patches(
     assert not (store / "patches/v0.31.0").exists()
     assert run(["rebase", "v0.31.0"]) == 3
     assert "vllm/new.py: in the overlay, and in the target already\n" in capsys.readouterr().out
+
+
+KERNEL = b"""from vllm.api import Base
+from vllm.flags import LIMIT
+
+
+class Kernel(Base):
+    def shape(self, blocks):
+        return blocks
+"""
+API = b"class Base:\n    def shape(self, blocks):\n        return 1\n"
+
+
+@pytest.fixture
+def overlaid(store: Path, trees: Trees) -> Path:
+    """Return a repository whose overlay derives from a class and imports a name; 0.31.0 has the
+    class otherwise, and 0.32.0 has no such name.
+    """
+    base = {**BASE, "vllm/api.py": API, "vllm/flags.py": b"LIMIT = 1\n"}
+    trees["v0.28.0"] = tree("0.28.0", base)
+    trees["v0.29.0"] = tree("0.29.0", {**base, **SHIFTED})
+    trees["v0.31.0"] = tree("0.31.0", {**base, "vllm/api.py": API.replace(b"s)", b"s, spec)")})
+    trees["v0.32.0"] = tree("0.32.0", {**base, "vllm/flags.py": b"BOUND = 1\n"})
+    write(store, "kernels/kernel.py", KERNEL)
+    overlay = Overlay((overlay_entry("kernels/kernel.py", "vllm/kernel.py", KERNEL),))
+    write(store, "patches/v0.28.0/overlay.toml", format_overlay(overlay))
+    return store
+
+
+def test_an_overlay_that_fits_the_release_moves_along(
+    overlaid: Path, capsys: Out, check: Check
+) -> None:
+    assert run(["rebase", "v0.29.0", "--json"]) == 0
+    assert report(capsys, check)["series"][0]["overlay_drifts"] == []
+    assert (overlaid / "patches/v0.29.0/overlay.toml").exists()
+
+
+def test_a_class_of_an_overlay_is_held_to_the_protocol_of_the_release(
+    overlaid: Path, capsys: Out, check: Check
+) -> None:
+    assert run(["rebase", "v0.31.0", "--json"]) == 3
+    document = report(capsys, check)
+    (series,) = document["series"]
+    text = (
+        "`Kernel.shape(blocks)` overrides `Base.shape`, `(blocks)` in 0.28.0 (vllm/api.py:2), "
+        "`(blocks, spec)` in 0.31.0 (vllm/api.py:2): it takes no `spec`; no call does that yet"
+    )
+    (drift,) = series["overlay_drifts"]
+    assert drift.pop("surface").startswith("1:")
+    assert drift == {
+        "kind": "protocol",
+        "name": "Kernel.shape",
+        "read_at": "vllm/kernel.py:6",
+        "text": text,
+        "before": "Base.shape method (blocks)",
+        "after": "Base.shape method (blocks, spec)",
+    }
+    assert (document["ok"], series["stored"]["state"]) == (False, "withheld")
+    assert not (overlaid / "patches/v0.31.0").exists()
+    assert run(["rebase", "v0.31.0"]) == 3
+    assert f"vllm/kernel.py:6: in the overlay: {text}\n" in capsys.readouterr().out
+
+
+def test_an_import_of_an_overlay_that_the_release_does_not_have_is_told(
+    overlaid: Path, capsys: Out, check: Check
+) -> None:
+    assert run(["rebase", "v0.32.0", "--json"]) == 3
+    assert not (overlaid / "patches/v0.32.0").exists()
+    (drift,) = report(capsys, check)["series"][0]["overlay_drifts"]
+    said = "imports `vllm.flags.LIMIT`, which 0.32.0 does not have"
+    assert (drift["kind"], drift["read_at"], drift["text"]) == ("import", "vllm/kernel.py:2", said)
+
+
+def test_a_base_class_that_is_gone_is_told_by_its_import_alone(
+    overlaid: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    trees["v0.32.0"] = tree("0.32.0", {**trees["v0.29.0"].files, "vllm/api.py": b"x = 1\n"})
+    assert run(["rebase", "v0.32.0", "--json"]) == 3
+    assert not (overlaid / "patches/v0.32.0").exists()
+    document = report(capsys, check)
+    (drift,) = document["series"][0]["overlay_drifts"]
+    assert drift["text"] == "imports `vllm.api.Base`, which 0.32.0 does not have"
+    assert document["notes"] == []
+    made = {**trees["v0.29.0"].files, "vllm/api.py": b"Base = make()\n"}
+    trees["v0.33.0"] = tree("0.33.0", made)
+    assert run(["rebase", "v0.33.0", "--json"]) == 0
+    assert report(capsys, check)["notes"] == [
+        "not checked: the protocol of `Kernel`: `Base`, its base, is not found in 0.33.0"
+    ]
+
+
+def test_an_import_that_may_fail_is_not_told(overlaid: Path, capsys: Out, check: Check) -> None:
+    text = b"try:\n    from vllm.flags import LIMIT\nexcept ImportError:\n    LIMIT = 1\n"
+    write(overlaid, "kernels/kernel.py", text)
+    overlay = Overlay((overlay_entry("kernels/kernel.py", "vllm/kernel.py", text),))
+    write(overlaid, "patches/v0.28.0/overlay.toml", format_overlay(overlay))
+    assert run(["rebase", "v0.32.0", "--json"]) == 0
+    assert report(capsys, check)["series"][0]["overlay_drifts"] == []
+
+
+def test_a_file_of_upstream_in_the_place_of_an_overlays_is_told_alone(
+    overlaid: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    taken = {**trees["v0.31.0"].files, "vllm/kernel.py": KERNEL}
+    trees["v0.31.0"] = tree("0.31.0", taken)
+    assert run(["rebase", "v0.31.0", "--json"]) == 3
+    (series,) = report(capsys, check)["series"]
+    assert (series["overlay_clashes"], series["overlay_drifts"]) == (["vllm/kernel.py"], [])
+    assert not (overlaid / "patches/v0.31.0").exists()
+
+
+def test_what_a_patch_brings_for_the_overlay_is_there(
+    overlaid: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    base = {**BASE, "vllm/api.py": API, "vllm/flags.py": b"BOUND = 1\n"}
+    trees["v0.28.0"], trees["v0.29.0"] = tree("0.28.0", base), tree("0.29.0", base)
+    trees["v0.30.0"] = tree("0.30.0", {**base, "vllm/flags.py": b"OTHER = 1\n"})
+    limit = {"vllm/flags.py": b"BOUND = 1\nLIMIT = BOUND\n"}
+    write(overlaid, "patches/v0.28.0/pages.patch", patch(base, limit))
+    assert run(["rebase", "v0.29.0", "--json"]) == 0
+    assert report(capsys, check)["series"][0]["overlay_drifts"] == []
+    # the patch waits for a person: only its hunk is told
+    assert run(["rebase", "v0.30.0", "--json"]) == 3
+    assert report(capsys, check)["series"][0]["overlay_drifts"] == []
 
 
 @pytest.fixture
