@@ -6,6 +6,7 @@ import pytest
 
 from patchkit.errors import PatchkitError
 from patchkit.series.overlay import (
+    AcceptedDrift,
     Overlay,
     OverlayEntry,
     format_overlay,
@@ -105,7 +106,7 @@ def test_a_missing_source_is_refused() -> None:
         ("format = 1\n", "o.toml: overlay has no files, expected [[file]] tables"),
         ("format = 1\nfile = 3\n", "o.toml: overlay has no files, expected [[file]] tables"),
         ("format = 1\nfile = [3]\n", "o.toml: file is not a table, expected a [[file]] table"),
-        ("format = 1\nfiles = []\n", "o.toml: unknown key 'files', expected format, [[file]]"),
+        ("format = 1\nfiles = []\n", "o.toml: unknown key 'files', expected format, [[file]], [[accepted]]"),
         (
             "format\n",
             "o.toml: is not TOML: Expected '=' after a key in a key/value pair "
@@ -188,3 +189,43 @@ def test_names_with_quotes_are_written_so_that_they_read_back() -> None:
     overlay = Overlay((OverlayEntry("a\"b'c.py", "vllm/ä b.py", SHA_A),))
 
     assert parse_overlay(format_overlay(overlay), "o") == overlay
+
+
+ACCEPTED = """
+[[accepted]]
+path = "vllm/a.py"
+surface = "1:abc"
+reason = "it \\"is\\" so"
+"""
+
+
+def test_accepted_drifts_are_read_and_written() -> None:
+    overlay = Overlay(
+        (overlay_entry("a.py", "vllm/a.py", b"x\n"),),
+        (AcceptedDrift("vllm/a.py", "1:abc", 'it "is" so'),),
+    )
+    data = format_overlay(overlay)
+    assert data.decode().endswith(ACCEPTED)
+    assert parse_overlay(data, "overlay.toml") == overlay
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('path = "vllm/a.py"\nsur', 'path = "vllm/b.py"\nsur',
+         "overlay.toml: accepted 1: vllm/b.py is no file of the overlay"),
+        ('surface = "1:abc"\n', "",
+         "overlay.toml: accepted 1: surface is None, expected a line of text"),
+        ('reason = "it \\"is\\" so"', 'reason = " "',
+         "overlay.toml: accepted 1: reason is ' ', expected a line of text"),
+        ('surface = "1:abc"', 'surface = "1:abc"\nwhy = "x"',
+         "overlay.toml: accepted 1: unknown key 'why', expected path, surface, reason"),
+    ],
+)  # fmt: skip
+def test_a_damaged_acceptance_is_refused_with_the_place(old: str, new: str, message: str) -> None:
+    overlay = Overlay((overlay_entry("a.py", "vllm/a.py", b"x\n"),))
+    text = format_overlay(overlay).decode() + ACCEPTED
+    assert old in text
+    with pytest.raises(PatchkitError) as caught:
+        parse_overlay(text.replace(old, new).encode(), "overlay.toml")
+    assert str(caught.value) == message

@@ -68,6 +68,11 @@ def show_rebase(document: dict[str, Any], moves: Sequence[SeriesMove]) -> None:
             say(f"{path}: in the overlay, and in the target already")
         for drift in move.drifts:
             say(f"{drift.read_at}: in the overlay: {drift.text}")
+        if move.drifts:
+            say(f"change the file, or say in {move.stored.place}/overlay.toml why it is right:")
+        for drift in move.drifts:
+            path = drift.read_at.rpartition(":")[0]
+            say(f'[[accepted]]\npath = "{path}"\nsurface = "{drift.surface}"\nreason = "..."')
     target = document["target"]["version"] or document["target"]["name"]
     for left in document["left_out"]:
         hunks = "" if left["hunks"] is None else f", hunks {', '.join(map(str, left['hunks']))}"

@@ -17,6 +17,7 @@ from patchkit.repository.session import decided
 from patchkit.repository.store import Stored, follow_same_as, release_folder
 from patchkit.repository.workspace import Replacement, read_folder
 from patchkit.series.anchoring import plan_on, renewed, with_overrides
+from patchkit.series.overlay import OverlayEntry, parse_overlay
 from patchkit.series.series import (
     ANCHORS_SUFFIX,
     OVERLAY,
@@ -117,7 +118,12 @@ def _new_folder(move: SeriesMove, there: Mapping[str, bytes]) -> dict[str, bytes
     }
     patches = {name: patch.data for name, patch in kept.items()}
     version = move.result.target.version or move.result.target.name
-    return format_series(Series(version, entries, patches, anchors, move.stored.series.overlay))
+    overlay = move.stored.series.overlay
+    if overlay is not None:
+        # what was accepted is about moves from the release it lies with
+        known = parse_overlay(there[OVERLAY], OVERLAY).accepted if OVERLAY in there else ()
+        overlay = replace(overlay, accepted=known)
+    return format_series(Series(version, entries, patches, anchors, overlay))
 
 
 def _strangers(there: Mapping[str, bytes], path: Path) -> dict[str, bytes]:
@@ -155,9 +161,13 @@ def _differences(
     for name in after:
         if name in stored.patches and stored.patches[name] != new.patches[name]:
             found.append(f"{name}: {_how(stored.patches[name], new.patches[name], name)}")
-    if stored.overlay != new.overlay:
+    if _files(stored) != _files(new):
         found.append("overlay.toml: other files")
     return tuple(found)
+
+
+def _files(series: Series) -> tuple[OverlayEntry, ...]:
+    return series.overlay.entries if series.overlay is not None else ()
 
 
 def _how(stored: bytes, new: bytes, name: str) -> str:

@@ -11,7 +11,7 @@ from patchkit.errors import PatchkitError
 from patchkit.outcome import Drift, HunkOutcome
 from patchkit.placing.rebase import PatchInput, Progress, RebasedPatch, RebaseResult, rebase_series
 from patchkit.repository.applied import apply_series, with_overlay
-from patchkit.repository.overlaid import overlay_drifts
+from patchkit.repository.overlaid import overlay_drifts, split_accepted_files
 from patchkit.repository.session import Settled, Skip, decided
 from patchkit.repository.store import (
     Stored,
@@ -121,10 +121,10 @@ def move_all(
         result = rebase_series(inputs, base, target, below=lower, progress=progress)
         skips = tuple(skip for skip in request.skips if skip.series == folder)
         found = overlay_drifts(stored.series.overlay, *plain, result)
+        drifts, accepted = split_accepted_files(found.drifts, stored.series.overlay)
         notes += tuple(f"not checked: {doubt}" for doubt in found.not_checked)
-        moves.append(
-            SeriesMove(stored, inputs, result, skips, clashes, superseded, notes, found.drifts)
-        )
+        notes += tuple(f"accepted: {a.drift.text}; {a.reason}" for a in accepted)
+        moves.append(SeriesMove(stored, inputs, result, skips, clashes, superseded, notes, drifts))
         target = result.tree
     return tuple(moves)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from patchkit.names.imports import ImportUse, added_imports, check_import
 from patchkit.names.protocol import NewCode, Protocols, Trees
 from patchkit.names.surface import DriftReport
-from patchkit.outcome import Drift
+from patchkit.outcome import Accepted, Drift
 from patchkit.placing.rebase import RebaseResult
 from patchkit.series.overlay import Overlay
 from patchkit.syntax.tree import NotPythonError
@@ -57,6 +59,21 @@ def overlay_drifts(
         drifts += report.drifts
         doubts += report.not_checked if path not in lacking else ()  # said of the import already
     return DriftReport(tuple(drifts), tuple(doubts))
+
+
+def split_accepted_files(
+    drifts: Iterable[Drift], overlay: Overlay | None
+) -> tuple[tuple[Drift, ...], tuple[Accepted, ...]]:
+    """Return the drifts of an overlay's files that nobody has accepted, and the others."""
+    reasons = {(a.path, a.surface): a.reason for a in overlay.accepted} if overlay else {}
+    left, accepted = [], []
+    for drift in drifts:
+        reason = reasons.get((drift.read_at.rpartition(":")[0], drift.surface))
+        if reason is None:
+            left.append(drift)
+        else:
+            accepted.append(Accepted(drift, reason))
+    return tuple(left), tuple(accepted)
 
 
 def missing_text(use: ImportUse, label: str) -> str:

@@ -15,6 +15,7 @@ from patchkit.vllm.profile import VLLM
 
 FORMAT = 1
 _KEYS = ("source", "path", "sha256")
+_ACCEPTED = ("path", "surface", "reason")
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,23 @@ class OverlayEntry:
 
 
 @dataclass(frozen=True)
+class AcceptedDrift:
+    """A change of what a new file relies on that a person lives with: its fingerprint, and why."""
+
+    path: str
+    surface: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Overlay:
-    """The new files of a series, in order of path."""
+    """The new files of a series, in order of path, and the drifts that were accepted for them.
+
+    What is accepted is about moves from the release that the overlay is stored for.
+    """
 
     entries: tuple[OverlayEntry, ...]
+    accepted: tuple[AcceptedDrift, ...] = ()
 
 
 def overlay_entry(source: str, path: str, content: bytes) -> OverlayEntry:
@@ -49,8 +63,10 @@ def parse_overlay(data: bytes, place: str, *, package: str = VLLM.package) -> Ov
         raise PatchkitError(
             f"format is {table.get('format')!r}", place=place, expected=f"format = {FORMAT}"
         )
-    if unknown := sorted(table.keys() - {"format", "file"}):
-        raise PatchkitError(f"unknown key {unknown[0]!r}", place=place, expected="format, [[file]]")
+    if unknown := sorted(table.keys() - {"format", "file", "accepted"}):
+        raise PatchkitError(
+            f"unknown key {unknown[0]!r}", place=place, expected="format, [[file]], [[accepted]]"
+        )
     rows = table.get("file", [])
     if not isinstance(rows, list) or not rows:
         raise PatchkitError("overlay has no files", place=place, expected="[[file]] tables")
@@ -65,7 +81,7 @@ def parse_overlay(data: bytes, place: str, *, package: str = VLLM.package) -> Ov
         entry = _parse_entry(row, row_place, package)
         _refuse_clash(entry, entries, row_place)
         entries.append(entry)
-    return Overlay(tuple(entries))
+    return Overlay(tuple(entries), _parse_accepted(table.get("accepted", []), entries, place))
 
 
 def format_overlay(overlay: Overlay) -> bytes:
@@ -74,6 +90,9 @@ def format_overlay(overlay: Overlay) -> bytes:
     for entry in sorted(overlay.entries, key=lambda entry: entry.path):
         parts.append("\n[[file]]\n")
         parts += [f"{key} = {_quote(getattr(entry, key))}\n" for key in _KEYS]
+    for accepted in overlay.accepted:
+        parts.append("\n[[accepted]]\n")
+        parts += [f"{key} = {_quote(getattr(accepted, key))}\n" for key in _ACCEPTED]
     return "".join(parts).encode()
 
 
@@ -131,6 +150,29 @@ def _parse_entry(row: object, place: str, package: str) -> OverlayEntry:
     if not row["path"].startswith(f"{package}/"):
         raise PatchkitError(f"path is {row['path']!r}", place=place, expected=f"one in {package}/")
     return OverlayEntry(row["source"], row["path"], row["sha256"])
+
+
+def _parse_accepted(
+    rows: object, entries: list[OverlayEntry], place: str
+) -> tuple[AcceptedDrift, ...]:
+    """Return the accepted drifts; each is of a file of the overlay, and has a reason."""
+    found = []
+    for number, row in enumerate(rows if isinstance(rows, list) else [rows], start=1):
+        where = f"{place}: accepted {number}"
+        if not isinstance(row, dict):
+            raise PatchkitError("not a table", place=where, expected="an [[accepted]] table")
+        if unknown := sorted(row.keys() - {*_ACCEPTED}):
+            raise PatchkitError(
+                f"unknown key {unknown[0]!r}", place=where, expected=", ".join(_ACCEPTED)
+            )
+        for key in _ACCEPTED:
+            value = row.get(key)
+            if not isinstance(value, str) or not value.strip() or not value.isprintable():
+                raise PatchkitError(f"{key} is {value!r}", place=where, expected="a line of text")
+        if all(entry.path != row["path"] for entry in entries):
+            raise PatchkitError(f"{row['path']} is no file of the overlay", place=where)
+        found.append(AcceptedDrift(**row))
+    return tuple(found)
 
 
 def _check_path(path: str, key: str, place: str) -> None:

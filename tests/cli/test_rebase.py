@@ -593,6 +593,31 @@ def test_a_class_of_an_overlay_is_held_to_the_protocol_of_the_release(
     assert f"vllm/kernel.py:6: in the overlay: {text}\n" in capsys.readouterr().out
 
 
+def test_a_drift_of_an_overlay_is_accepted_by_what_is_printed(
+    overlaid: Path, capsys: Out, check: Check
+) -> None:
+    assert run(["rebase", "v0.31.0"]) == 3
+    out = capsys.readouterr().out
+    head, _, rest = out.partition(
+        "change the file, or say in patches/v0.28.0/overlay.toml why it is right:\n"
+    )
+    assert head
+    table = rest[: rest.index('reason = "..."\n')] + 'reason = "called by us alone"\n'
+    path = overlaid / "patches/v0.28.0/overlay.toml"
+    before = path.read_text()
+    path.write_text(f"{before}\n{table}")
+    assert run(["rebase", "v0.31.0", "--json"]) == 0
+    document = report(capsys, check)
+    assert document["series"][0]["overlay_drifts"] == []
+    assert document["notes"][-1].startswith("accepted: `Kernel.shape(blocks)` overrides")
+    assert document["notes"][-1].endswith("; called by us alone")
+    assert (overlaid / "patches/v0.31.0/overlay.toml").read_text() == before
+    # of another change nothing was said
+    other = table.replace('surface = "1:', 'surface = "1:0')
+    path.write_text(f"{before}\n{other}")
+    assert run(["rebase", "v0.31.0"]) == 3
+
+
 def test_an_import_of_an_overlay_that_the_release_does_not_have_is_told(
     overlaid: Path, capsys: Out, check: Check
 ) -> None:
