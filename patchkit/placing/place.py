@@ -15,7 +15,7 @@ from patchkit.names.rename import redo, renamed
 from patchkit.outcome import Evidence, Method, Rejected, Rename, Status
 from patchkit.placing.correspond import Correspondence
 from patchkit.placing.file_edits import FileEdits, Group, changes_from_pieces, finest_changes
-from patchkit.placing.presence import find_upstream
+from patchkit.placing.presence import find_upstream, find_whole
 from patchkit.placing.proof import Proven, Refuted, prove
 from patchkit.placing.propose import Piece, Proposal, Region, by_text, text_misfit
 from patchkit.placing.typed import place_edits
@@ -264,6 +264,8 @@ class PythonPlacer:
             base = Alignment(self.edits.base, original) if view.ground.renamings else view.alignment
             authored = self._authored(view.path, original)
             found = [find_upstream(e, base, authored) for e in edits]
+            whole = None if all(found) else find_whole(edits, base, authored)
+            found = [whole] * len(edits) if whole is not None else found
             there = [f for f in found if f is not None]
             if not there:
                 continue

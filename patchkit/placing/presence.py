@@ -7,7 +7,12 @@ in is there, its neighbours are there, and nothing unexplained stands between th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from patchkit.outcome import Evidence
+from patchkit.placing.imported import find_imported
+from patchkit.placing.passage import find_passage, passage_of
+from patchkit.placing.sameness import manner, same_code
 from patchkit.syntax.align import Alignment
 from patchkit.syntax.edit import Edit
 from patchkit.syntax.outline import outline_of
@@ -19,6 +24,9 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
 
     `base` maps the base, `authored` the base with the patch, to the same target.
     """
+    imported = find_imported(edit, base, authored)
+    if imported is not None:
+        return _evidence(edit, [imported], imported)
     container = authored.image(edit.new_container)
     if container is None or not _same_container(edit, container, base):
         return None
@@ -35,7 +43,7 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
     taken = _base_images(edit, base)
     respelled = {n.digest for n in removed}
     for node, image in zip(inserted, images, strict=True):
-        if image is None or image.digest != node.digest or image in taken:
+        if image is None or not same_code(node, image) or image in taken:
             return None
         if node.digest in respelled and image.text != node.text:
             return None  # the same value in another spelling: here the spelling is the change
@@ -47,12 +55,31 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
     if inserted and any(_still_there(n, base, images) for n in removed if n.digest not in new):
         return None  # upstream made the same change to another one of its like
     # Between operands the sign is the container's own and comes with the operand.
+    # So does that of a part that is there or not (`-> int`, `= 1`).
     signs = (edit.signs_added or edit.signs_removed) and edit.slot not in OPERAND_LISTS
+    signs = signs and not (inserted and not removed and _is_single(edit))
     if signs and _token_present(edit, container) is None:
         return None
     if inserted and not _in_order(edit, [i for i in images if i is not None], authored):
         return None
     return _evidence(edit, images, container)
+
+
+def find_whole(edits: Sequence[Edit], base: Alignment, authored: Alignment) -> Evidence | None:
+    """Return the evidence that the target holds the statements which edits leave, as a whole."""
+    passage = passage_of(edits)
+    first = find_passage(passage, base, authored) if passage is not None else None
+    if passage is None or first is None:
+        return None
+    name = outline_of(first.module).qualified(first.parent or first)
+    text = f"{passage.said}: the target has it in `{name}`, line {first.line}"
+    return Evidence("upstream", text)
+
+
+def _is_single(edit: Edit) -> bool:
+    """Whether the grammar allows one node only where the edit puts one."""
+    slot = edit.new_container.slot_named(edit.slot)
+    return slot is not None and slot.single
 
 
 def _same_container(edit: Edit, container: Node, base: Alignment) -> bool:
@@ -153,14 +180,16 @@ def _wrapped_with_kept(edit: Edit, image: Node, authored: Alignment) -> bool:
 def _in_order(edit: Edit, images: list[Node], authored: Alignment) -> bool:
     """Whether the images stand on the right side of the neighbours that have one."""
     first, last = min(i.start for i in images), max(i.end for i in images)
-    if edit.slot not in STATEMENT_LISTS and images[0].kind not in ("alias", "keyword", "pair"):
+    free = edit.new_container.kind == "Set" or images[0].kind in ("alias", "keyword", "pair")
+    if edit.slot not in STATEMENT_LISTS and not free:
         # In a list that goes by position the kept neighbours have to be there as well.
         kept = _kept_beside(edit)
         left, right = (n and authored.image(n) for n in kept)
         return (kept[0] is None or (left is not None and left.end <= first)) and (
             kept[1] is None or (right is not None and last <= right.start)
         )
-    if images[0].is_definition or images[0].kind in ("alias", "keyword", "Import", "ImportFrom"):
+    kinds = ("alias", "keyword", "Import", "ImportFrom")
+    if images[0].is_definition or images[0].kind in kinds or edit.new_container.kind == "Set":
         return True
     before = _image_in_new(edit, -1, authored)
     after = _image_in_new(edit, 1, authored)
