@@ -19,7 +19,7 @@ def find_imported(edit: Edit, base: Alignment, authored: Alignment) -> Node | No
     The block has to bind it itself: an import below an `if` is another one. What the edit takes
     away must no longer be bound there.
     """
-    inserted, removed = _bindings(edit, edit.inserted), _bindings(edit, edit.removed)
+    inserted, removed = _bindings(edit.inserted), _bindings(edit.removed)
     if not inserted or removed is None:
         return None
     in_list = edit.slot in STATEMENT_LISTS
@@ -37,7 +37,7 @@ def find_imported(edit: Edit, base: Alignment, authored: Alignment) -> Node | No
     return there[next(iter(inserted))]
 
 
-def _bindings(edit: Edit, nodes: Iterable[Node]) -> dict[Binding, Node] | None:
+def _bindings(nodes: Iterable[Node]) -> dict[Binding, Node] | None:
     """What some statements or names of an import bind; None where one of them is no import."""
     found: dict[Binding, Node] = {}
     for node in nodes:

@@ -138,9 +138,10 @@ def _rows(nodes: Sequence[Node], around: Node) -> Iterator[tuple[Node, ...]]:
             code = [n for n in slot.nodes if n.kind != "Comment"]
             for at, first in enumerate(code):
                 row = tuple(code[at : at + len(nodes)])
-                if first.digest == nodes[0].digest and len(row) == len(nodes):
-                    if all(same_code(a, b) for a, b in zip(nodes, row, strict=True)):
-                        yield row
+                if first.digest != nodes[0].digest or len(row) != len(nodes):
+                    continue
+                if all(same_code(a, b) for a, b in zip(nodes, row, strict=True)):
+                    yield row
 
 
 def _is_one(nodes: Sequence[Node], owner: Node) -> bool:

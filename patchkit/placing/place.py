@@ -14,8 +14,9 @@ from patchkit.names.occurrences import UnsureError
 from patchkit.names.rename import redo, renamed
 from patchkit.outcome import Evidence, Method, Rejected, Rename, Status
 from patchkit.placing.correspond import Correspondence
+from patchkit.placing.elsewhere import definitions_elsewhere
 from patchkit.placing.file_edits import FileEdits, Group, changes_from_pieces, finest_changes
-from patchkit.placing.presence import find_upstream, find_whole
+from patchkit.placing.presence import find_upstream, find_whole, may_be_left_out
 from patchkit.placing.proof import Proven, Refuted, prove
 from patchkit.placing.propose import Piece, Proposal, Region, by_text, text_misfit
 from patchkit.placing.typed import place_edits
@@ -103,7 +104,9 @@ class PythonPlacer:
         self.correspondence = correspondence
         self.views = Views(edits, path, correspondence)
         self._alignments: dict[str, Alignment] = {}
-        self._there: dict[int, Verdict | None] = {}  # by the number of a group's first hunk
+        # by the number of a group's first hunk
+        self._there: dict[int, Verdict | None] = {}
+        self._rest: dict[int, Group] = {}
 
     def place(self, banned: Mapping[int, Verdict]) -> tuple[dict[int, Verdict], dict[str, bytes]]:
         """Return the verdict on each hunk, and the content of each target file that changes."""
@@ -113,7 +116,7 @@ class PythonPlacer:
             stop = next((banned[h.number] for h in group.hunks if h.number in banned), None)
             found = stop or self._upstream(group)
             if found is None:
-                open_groups.append(group)
+                open_groups.append(self._rest.get(group.hunks[0].number, group))
                 continue
             for hunk in group.hunks:
                 verdicts[hunk.number] = banned.get(hunk.number, found)
@@ -200,6 +203,9 @@ class PythonPlacer:
 
     def _proposals_in(self, view: View, group: Group) -> Iterator[tuple[View, Proposal]]:
         lead = view.evidence[0] if view.evidence else None
+        if group.there:
+            yield from self._typed(view, group)  # the text engines know whole hunks only
+            return
         if view.path == self.path and view.method is not Method.MOVED:
             texts = [by_text(h, view.ground.lines, view.path) for h in group.hunks]
             whole = [t for t in texts if t is not None]
@@ -215,6 +221,10 @@ class PythonPlacer:
             text = "its lines and both neighbours are unchanged in the definition"
             how = lead or Evidence("merge3", text)
             yield view, Proposal(view.path, view.method or Method.MERGE3, merged, how)
+        yield from self._typed(view, group)
+
+    def _typed(self, view: View, group: Group) -> Iterator[tuple[View, Proposal]]:
+        lead = view.evidence[0] if view.evidence else None
         typed = place_edits(group.edits, view.alignment)
         if typed is not None:
             how = lead or Evidence("typed", "what it replaces, or its neighbours, are there")
@@ -277,6 +287,8 @@ class PythonPlacer:
                     renames=self.views.renames(group, view),
                 )  # fmt: skip
             missing = [e for e, f in zip(edits, found, strict=True) if f is None]
+            if self._lands_without(group, edits, found):
+                return None
             if self._is_partly(missing):
                 lacking = ", ".join(f"{e.kind} at base line {_line(e)}" for e in missing)
                 reason = f"the target has {len(there)} of {len(edits)} edits; missing: {lacking}"
@@ -284,7 +296,41 @@ class PythonPlacer:
                     Status.PARTLY_UPSTREAM, name, view.path, landed, evidence=evidence,
                     reason=reason, renames=self.views.renames(group, view),
                 )  # fmt: skip
-        return None
+        return self._elsewhere(group, edits)
+
+    def _elsewhere(self, group: Group, edits: Sequence[Edit]) -> Verdict | None:
+        """A verdict where another file of the target has the definitions that a group adds."""
+        nodes = [n for e in edits for n in e.inserted if n.kind != "Comment"]
+        plain = all(e.container.kind == "Module" and not e.removed for e in edits)
+        if not nodes or not plain or not all(n.is_definition for n in nodes):
+            return None
+        base, target = self.correspondence.base, self.correspondence.target
+        outline = self.correspondence.outline(self.path)
+        if outline is not None and any(name_of(n) in outline.by_name for n in nodes):
+            return None
+        found = definitions_elsewhere(nodes, self.path, base, target)
+        if found is None:
+            return None
+        path, evidence = found
+        return Verdict(Status.ALREADY_UPSTREAM, self._name(group), path, evidence=evidence)
+
+    def _lands_without(
+        self, group: Group, edits: Sequence[Edit], found: Sequence[Evidence | None]
+    ) -> bool:
+        """Whether the rest of a group is proven without what the target has; it is kept then."""
+        there = [(e, f) for e, f in zip(edits, found, strict=True) if f is not None]
+        if not all(may_be_left_out(edit) for edit, _ in there):
+            return False
+        known = {id(edit) for edit, _ in there}
+        rest = [e for e in group.edits if id(e) not in known]
+        facts = tuple(dict.fromkeys(fact for _, fact in there))
+        without = Group(group.hunks, rest, facts)
+        if not any(
+            isinstance(_prove([(without, v, p)]), Proven) for v, p in self._proposals(without)
+        ):
+            return False
+        self._rest[group.hunks[0].number] = without
+        return True
 
     def _authored(self, path: str, target: Module) -> Alignment:
         """The alignment of the authored file with a target file as it is, no rename undone."""
@@ -305,7 +351,7 @@ class PythonPlacer:
         landed = self._landed(group, view)
         facts = (
             member.proposal.evidence, *self.views.likeness(group, view), *view.evidence,
-            *member.proven.evidence_for(group.edits),
+            *member.proven.evidence_for(group.edits), *group.there,
         )  # fmt: skip
         silent = self._silent(group, view, member.proposal.method)
         return Verdict(

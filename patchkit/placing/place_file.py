@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from patchkit.diff.model import FileChange
 from patchkit.outcome import Evidence, Method, Status
-from patchkit.placing.added_file import file_elsewhere, same_file
+from patchkit.placing.elsewhere import file_elsewhere, same_file
 from patchkit.placing.file_edits import FileJob
 from patchkit.placing.place import Verdict
 from patchkit.placing.place_text import place_text

@@ -16,7 +16,7 @@ from patchkit.placing.sameness import manner, same_code
 from patchkit.syntax.align import Alignment
 from patchkit.syntax.edit import Edit
 from patchkit.syntax.outline import outline_of
-from patchkit.syntax.tree import OPERAND_LISTS, STATEMENT_LISTS, Node
+from patchkit.syntax.tree import OPERAND_LISTS, STATEMENT_LISTS, Node, statement_of
 
 
 def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence | None:
@@ -74,6 +74,26 @@ def find_whole(edits: Sequence[Edit], base: Alignment, authored: Alignment) -> E
     name = outline_of(first.module).qualified(first.parent or first)
     text = f"{passage.said}: the target has it in `{name}`, line {first.line}"
     return Evidence("upstream", text)
+
+
+def may_be_left_out(edit: Edit) -> bool:
+    """Return whether the rest of a hunk may land without an edit that the target has already.
+
+    It has to bind the very same thing wherever it stands: then the rest finds what it was written
+    with. Of a parameter, an argument or a statement the place counts as well.
+    """
+    if edit.removed:
+        return False
+    code = [n for n in edit.inserted if n.kind != "Comment"]
+    if not code:
+        return edit.kind in ("comment added", "comment changed")
+    if edit.kind == "element added":
+        around = statement_of(edit.container)
+        return around.text.split(b"=")[0].split(b"+")[0].strip() == b"__all__"
+    return edit.kind in _SAME_ANYWHERE
+
+
+_SAME_ANYWHERE = ("import added", "definition added", "enum member added", "entry added")
 
 
 def _is_single(edit: Edit) -> bool:
@@ -253,6 +273,9 @@ def _evidence(edit: Edit, images: list[Node | None], container: Node) -> Evidenc
     name = outline_of(container.module).qualified(node)
     if images or edit.signs_added or edit.comments_added:
         text = f"{edit.kind}: the target has it in `{name}`, line {node.line}"
+        code = [n for n in edit.inserted if n.kind != "Comment"]
+        pairs = zip(code, images, strict=False)
+        text += next((m for n, i in pairs if i is not None and (m := manner(n, i))), "")
     else:
         text = f"{edit.kind}: it is gone from `{name}` in the target, its neighbours are there"
     return Evidence("upstream", text)

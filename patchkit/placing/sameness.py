@@ -7,13 +7,11 @@ other such text is a value, so that here its characters count as well.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from patchkit.syntax.tree import Node
 
 _TRIPLE = (b'"""', b"'''")
-_SPACE = re.compile(rb"\s+")
 
 
 def same_code(node: Node, image: Node) -> bool:
@@ -29,12 +27,10 @@ def same_code(node: Node, image: Node) -> bool:
 
 
 def manner(node: Node, image: Node) -> str:
-    """Return in what two nodes that say the same differ, for people; empty where in nothing."""
-    if node.text == image.text:
+    """Return how the text of a node that says the same differs, for people; or nothing."""
+    if node.text == image.text or node.kind != image.kind or not same_code(node, image):
         return ""
-    if _SPACE.sub(b"", node.text) == _SPACE.sub(b"", image.text):
-        return ", laid out otherwise"
-    return ", in other words or layout"
+    return ", laid out or commented otherwise"
 
 
 def _texts(tree: object) -> Iterator[str | bytes]:
@@ -44,8 +40,9 @@ def _texts(tree: object) -> Iterator[str | bytes]:
             continue
         documents = {id(d) for n in ast.walk(part) for d in _docstrings(n)}
         for node in ast.walk(part):
-            is_text = isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes))
-            if is_text and id(node) not in documents:
+            if not isinstance(node, ast.Constant) or id(node) in documents:
+                continue
+            if isinstance(node.value, (str, bytes)):
                 yield node.value
 
 
@@ -54,9 +51,9 @@ def _docstrings(node: ast.AST) -> Iterator[ast.Constant]:
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)):
         return
     first = node.body[0] if node.body else None
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-        if isinstance(first.value.value, str):
-            yield first.value
+    value: ast.expr | None = first.value if isinstance(first, ast.Expr) else None
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        yield value
 
 
 def _same_but_docstrings(node: Node, image: Node) -> bool:

@@ -1,4 +1,4 @@
-"""The table of real changes, each cut as a patch from the two releases between which it was made."""
+"""The table of real changes, each cut as a patch from the two releases around it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def read_table(text: str | None = None) -> tuple[HistoryChange, ...]:
 
 
 def _cut(path: str, old: bytes | None, new: bytes, texts: Sequence[str]) -> bytes:
-    """The old file with those runs of the new one that hold a text; each text names one at least."""
+    """The old file with those runs of the new one that hold a text."""
     if old is None:
         assert list(texts) == [WHOLE_FILE], path
         return new
