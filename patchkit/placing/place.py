@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from patchkit.names.occurrences import UnsureError
 from patchkit.names.rename import redo, renamed
-from patchkit.outcome import Evidence, Method, Rejected, Rename, Status
+from patchkit.outcome import Clash, Evidence, Method, Rejected, Rename, Status
+from patchkit.placing.clash import clash_of, name_clash
 from patchkit.placing.correspond import Correspondence
 from patchkit.placing.elsewhere import definitions_elsewhere
 from patchkit.placing.file_edits import FileEdits, Group, changes_from_pieces, finest_changes
@@ -48,6 +49,7 @@ class Verdict:
     adds_statements: bool = True
     renames: tuple[Rename, ...] = ()
     rejected: tuple[Rejected, ...] = ()
+    clash: Clash | None = None
 
 
 @dataclass(frozen=True)
@@ -295,6 +297,7 @@ class PythonPlacer:
                 return Verdict(
                     Status.PARTLY_UPSTREAM, name, view.path, landed, evidence=evidence,
                     reason=reason, renames=self.views.renames(group, view),
+                    clash=clash_of(missing, view.alignment, view.path),
                 )  # fmt: skip
         return self._elsewhere(group, edits)
 
@@ -354,11 +357,14 @@ class PythonPlacer:
             *member.proven.evidence_for(group.edits), *group.there,
         )  # fmt: skip
         silent = self._silent(group, view, member.proposal.method)
+        names = (name_clash(e, view.alignment, view.path) for e in group.edits)
         return Verdict(
             Status.PLACED, name, view.path, landed, member.proposal.method,
             tuple(dict.fromkeys(facts)), adds_statements=any(map(_adds_statement, group.edits)),
             renames=self.views.renames(group, view),
             rejected=(*silent, *member.refused, *self.views.rejected(group)),
+            # It may turn out that the result then has the name twice.
+            clash=next((c for c in names if c is not None), None),
         )  # fmt: skip
 
     def _landed(self, group: Group, view: View) -> str:
@@ -417,7 +423,10 @@ class PythonPlacer:
         reason = "; ".join(map(str, dict.fromkeys(refusals))) or (
             f"the lines that it changes in `{name}`, or those next to them, changed upstream"
         )
-        return Verdict(Status.CONFLICTED, name, reason=reason, candidates=places, rejected=tried)
+        return Verdict(
+            Status.CONFLICTED, name, reason=reason, candidates=places, rejected=tried,
+            clash=clash_of(group.edits, view.alignment, view.path) if view is not None else None,
+        )  # fmt: skip
 
     def _name(self, group: Group) -> str:
         outline = outline_of(self.edits.base)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from patchkit.diff.model import FileChange
 from patchkit.outcome import Evidence, Method, Status
+from patchkit.placing.clash import file_clash
 from patchkit.placing.elsewhere import file_elsewhere, same_file
 from patchkit.placing.file_edits import FileJob
 from patchkit.placing.place import Verdict
@@ -95,7 +96,9 @@ def _add(file: PlannedFile, base: SourceTree, target: SourceTree) -> FilePlaceme
         verdict = Verdict(Status.ALREADY_UPSTREAM, path=path, evidence=(same,))
         return FilePlacement(_same(file, verdict))
     reason = f"the target has a {path} of its own, with other content"
-    return FilePlacement(_same(file, Verdict(Status.CONFLICTED, reason=reason, candidates=(path,))))
+    clash = file_clash(path, authored, existing)
+    verdict = Verdict(Status.CONFLICTED, reason=reason, candidates=(path,), clash=clash)
+    return FilePlacement(_same(file, verdict))
 
 
 def _line_count(content: bytes | None) -> int:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from patchkit.outcome import Method, Status
+from patchkit.outcome import Clash, Method, Status
 from patchkit.placing.rebase import RebasedPatch, RebaseResult
 from tests.evidence import code
 from tests.evidence.ground import Ground, grounds_of
@@ -42,10 +42,33 @@ def _problems_of(ground: Ground) -> Iterator[str]:
         yield from no_rename(ground, rename)
     for rejected in outcome.rejected:
         yield from not_rejected(ground, rejected)
+    if outcome.clash is not None:
+        yield from _no_clash(ground, outcome.clash)
     if outcome.status is Status.PLACED and not outcome.evidence:
         yield "placed without evidence"
     for candidate in outcome.candidates:
         yield from no_candidate(ground, candidate)
+
+
+def _no_clash(ground: Ground, clash: Clash) -> Iterator[str]:
+    """Yield what is not true of a clash: each text is its side's, and upstream's not the base's."""
+    if ground.outcome.landed:
+        yield "a clash though it landed"
+    path = clash.place.split(":")[0]
+    target = ground.trees[1].files.get(path)
+    if clash.kind == "same file":
+        if target is None or target == ground.authored or path in ground.trees[0].files:
+            yield f"{path} is no other file of upstream's"
+        return
+    sides = (("base", ground.base), ("target", target), ("patch", ground.authored))
+    for name, content in sides:
+        text = getattr(clash, name).removesuffix("\n…")
+        there = " ".join(ground.renamed(code.words(content or b"")))
+        for line in text.split("\n"):
+            if " ".join(ground.renamed(code.words(line))) not in there:
+                yield f"clash: {name} does not say {line!r}"
+    if clash.target in (clash.base, clash.patch):
+        yield "clash: upstream changed nothing, or the same"
 
 
 def _wrong_lines(ground: Ground, first: int, last: int) -> Iterator[str]:
