@@ -16,16 +16,21 @@ from patchkit.syntax.align import Alignment
 from patchkit.syntax.edit import Edit, is_enum
 from patchkit.syntax.match import key_of
 from patchkit.syntax.outline import MODULE, outline_of
-from patchkit.syntax.tree import STATEMENT_LISTS, Node, statement_of
+from patchkit.syntax.tree import STATEMENT_LISTS, Module, Node, statement_of
 
 _MOST_LINES = 40
 
 
-def clash_of(edits: Sequence[Edit], alignment: Alignment, path: str) -> Clash | None:
-    """Return upstream's own change of a place that some edits change, None where it made none."""
+def clash_of(
+    edits: Sequence[Edit], alignment: Alignment, path: str, original: Module
+) -> Clash | None:
+    """Return upstream's own change of a place that some edits change, None where it made none.
+
+    `original` is the target with the names that upstream gave, which `alignment` may have undone.
+    """
     for find in (name_clash, _statement_clash, _gap_clash):
         for edit in edits:
-            found = find(edit, alignment, path)
+            found = find(edit, alignment, path, original)
             if found is not None:
                 return found
     return None
@@ -41,7 +46,7 @@ def file_clash(path: str, authored: bytes, existing: bytes) -> Clash:
     return Clash("same file", path, "", "", _limited("\n".join(lines)))
 
 
-def name_clash(edit: Edit, alignment: Alignment, path: str) -> Clash | None:
+def name_clash(edit: Edit, alignment: Alignment, path: str, original: Module) -> Clash | None:
     """Return what upstream brought in under a name that an edit brings in, with other content."""
     home = alignment.image(edit.container)
     there = home.slot_named(edit.slot) if home is not None else None
@@ -54,7 +59,9 @@ def name_clash(edit: Edit, alignment: Alignment, path: str) -> Clash | None:
             rival = _same_name(node, image) or (is_enum(home) and _same_value(node, image))
             ours = any(_same_name(old, image) for old in known)
             if rival and not ours and not same_code(node, image):
-                return Clash("same name", _place(image, path), "", _said(image), _said(node))
+                return Clash(
+                    "same name", _place(image, path), "", _said_in(original, image), _said(node)
+                )
     return None
 
 
@@ -71,7 +78,7 @@ def _same_value(node: Node, image: Node) -> bool:
     return ast.dump(one) == ast.dump(other)
 
 
-def _statement_clash(edit: Edit, alignment: Alignment, path: str) -> Clash | None:
+def _statement_clash(edit: Edit, alignment: Alignment, path: str, original: Module) -> Clash | None:
     """What became of the statements that an edit replaces, removes or changes inside."""
     in_list = edit.slot in STATEMENT_LISTS
     olds = [n for n in edit.removed if n.kind != "Comment"] if in_list else [_part(edit)]
@@ -91,11 +98,12 @@ def _statement_clash(edit: Edit, alignment: Alignment, path: str) -> Clash | Non
     if [i.digest for i in images] == [n.digest for n in news]:
         return None
     place = _place(images[0] if images else alignment.image(_home(olds[0])), path)
-    texts = ("\n".join(map(_said, nodes)) for nodes in (olds, images, news))
+    theirs = [_said_in(original, n) for n in images]
+    texts = ("\n".join(said) for said in (map(_said, olds), theirs, map(_said, news)))
     return Clash("same statement", place, *map(_limited, texts))
 
 
-def _gap_clash(edit: Edit, alignment: Alignment, path: str) -> Clash | None:
+def _gap_clash(edit: Edit, alignment: Alignment, path: str, original: Module) -> Clash | None:
     """What upstream put between the two neighbours between which an edit inserts."""
     news = [n for n in edit.inserted if n.kind != "Comment"]
     if (
@@ -108,7 +116,8 @@ def _gap_clash(edit: Edit, alignment: Alignment, path: str) -> Clash | None:
     found = _siblings(kept, edit, alignment)
     if not found or [n.digest for n in found] == [n.digest for n in news]:
         return None
-    texts = ("\n".join(map(_said, nodes)) for nodes in (found, news))
+    theirs = [_said_in(original, n) for n in found]
+    texts = ("\n".join(said) for said in (theirs, map(_said, news)))
     return Clash("same gap", _place(found[0], path), "", *map(_limited, texts))
 
 
@@ -180,6 +189,17 @@ def _place(node: Node | None, path: str) -> str:
         return path
     name = outline_of(node.module).qualified(node)
     return f"{path}:{node.line}" + (f" {name}" if name != MODULE else "")
+
+
+def _said_in(original: Module, node: Node) -> str:
+    """The text of a node of the target under the names that upstream gave; these move no line."""
+    if node.module is original or not node.is_statement:
+        return _said(node)
+    first, last = node.line - 1, node.module.line_at(max(node.start, node.end - 1))
+    lines = original.source.split(b"\n")[first:last]
+    column = node.module.column(node.start)
+    texts = (line[column:] if not line[:column].strip() else line for line in lines)
+    return _limited("\n".join(text.decode("utf-8", "replace") for text in texts))
 
 
 def _said(node: Node) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from patchkit.placing.crossing import changes_sides
 from patchkit.placing.sameness import same_code
 from patchkit.syntax.align import Alignment, same_frame
 from patchkit.syntax.edit import Edit
@@ -23,12 +24,14 @@ _MOST_STATEMENTS = 40
 class Passage:
     """A row of statements of the authored module in one list, and what of the base it replaces.
 
-    `owners` are the nodes of the base and of the authored module that have the list.
+    `owners` are the nodes of the base and of the authored module that have the list; `span` is what
+    the edits take up in the base.
     """
 
     nodes: tuple[Node, ...]
     replaced: tuple[Node, ...]
     owners: tuple[Node, Node]
+    span: tuple[int, int]
 
     @property
     def said(self) -> str:
@@ -62,7 +65,8 @@ def passage_of(edits: Sequence[Edit]) -> Passage | None:
             old = _old_owner(edits[0], node.parent)
             if old is None or len(nodes) > _MOST_STATEMENTS:
                 return None
-            return Passage(nodes, replaced, (old, node.parent))
+            span = min(e.start for e in edits), max(e.end for e in edits)
+            return Passage(nodes, replaced, (old, node.parent), span)
     return None
 
 
@@ -88,7 +92,9 @@ def find_passage(passage: Passage, base: Alignment, authored: Alignment) -> Node
     gone = [n for n in passage.replaced if n.digest not in said and n.kind != "Comment"]
     if any(_count(around, n) > _count(new, n) for n in gone):
         return None
-    return rows[0][0] if _in_order(passage.nodes, rows[0], authored) else None
+    if changes_sides(passage.nodes, rows[0]):
+        return None
+    return rows[0][0] if _in_order(passage, rows[0], base, authored) else None
 
 
 def _touched(edit: Edit) -> list[Node]:
@@ -154,14 +160,21 @@ def _count(around: Node, wanted: Node) -> int:
     return sum(1 for n in same if n.digest == wanted.digest)
 
 
-def _in_order(nodes: Sequence[Node], row: Sequence[Node], authored: Alignment) -> bool:
-    """Whether what stands before and after it in the patch does so in the target, if there."""
-    owner = nodes[0].parent
-    slot = owner.slot_named(nodes[0].slot) if owner is not None else None
-    assert slot is not None
-    before = [authored.image(n) for n in slot.nodes[: nodes[0].index] if n.kind != "Comment"]
-    after = [authored.image(n) for n in slot.nodes[nodes[-1].index + 1 :] if n.kind != "Comment"]
-    low, high = row[0].start, row[-1].end
-    return all(n is None or n.end <= low for n in before[-1:]) and all(
-        n is None or high <= n.start for n in after[:1]
-    )
+def _in_order(passage: Passage, row: Sequence[Node], base: Alignment, authored: Alignment) -> bool:
+    """Whether what stands before and after it in base and patch does so in the target, if there.
+
+    Of two statements that are alike upstream may have changed the other one.
+    """
+    spans = (passage.span, (passage.nodes[0].start, passage.nodes[-1].end))
+    sides: list[bool] = []
+    for owner, (low, high), alignment in zip(passage.owners, spans, (base, authored), strict=True):
+        slot = owner.slot_named(passage.nodes[0].slot)
+        for node in slot.nodes if slot is not None else ():
+            image = alignment.image(node) if node.kind != "Comment" else None
+            if image is None or image in row or image.parent is not row[0].parent:
+                continue
+            if node.end <= low:
+                sides.append(image.end <= row[0].start)
+            elif node.start >= high:
+                sides.append(row[-1].end <= image.start)
+    return all(sides)

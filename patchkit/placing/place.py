@@ -297,7 +297,7 @@ class PythonPlacer:
                 return Verdict(
                     Status.PARTLY_UPSTREAM, name, view.path, landed, evidence=evidence,
                     reason=reason, renames=self.views.renames(group, view),
-                    clash=clash_of(missing, view.alignment, view.path),
+                    clash=self._clash(missing, view),
                 )  # fmt: skip
         return self._elsewhere(group, edits)
 
@@ -357,7 +357,8 @@ class PythonPlacer:
             *member.proven.evidence_for(group.edits), *group.there,
         )  # fmt: skip
         silent = self._silent(group, view, member.proposal.method)
-        names = (name_clash(e, view.alignment, view.path) for e in group.edits)
+        original = view.ground.original
+        names = (name_clash(e, view.alignment, view.path, original) for e in group.edits)
         return Verdict(
             Status.PLACED, name, view.path, landed, member.proposal.method,
             tuple(dict.fromkeys(facts)), adds_statements=any(map(_adds_statement, group.edits)),
@@ -425,8 +426,11 @@ class PythonPlacer:
         )
         return Verdict(
             Status.CONFLICTED, name, reason=reason, candidates=places, rejected=tried,
-            clash=clash_of(group.edits, view.alignment, view.path) if view is not None else None,
+            clash=self._clash(group.edits, view) if view is not None else None,
         )  # fmt: skip
+
+    def _clash(self, edits: Sequence[Edit], view: View) -> Clash | None:
+        return clash_of(edits, view.alignment, view.path, view.ground.original)
 
     def _name(self, group: Group) -> str:
         outline = outline_of(self.edits.base)

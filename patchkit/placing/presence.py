@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from patchkit.outcome import Evidence
+from patchkit.placing.crossing import changes_sides
 from patchkit.placing.imported import find_imported
 from patchkit.placing.passage import find_passage, passage_of
 from patchkit.placing.sameness import manner, same_code
@@ -60,9 +61,51 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
     signs = signs and not (inserted and not removed and _is_single(edit))
     if signs and _token_present(edit, container) is None:
         return None
-    if inserted and not _in_order(edit, [i for i in images if i is not None], authored):
+    found = [i for i in images if i is not None]
+    if inserted and not _in_order(edit, found, authored):
+        return None
+    if _is_on_other_side(edit, inserted, found, container):
         return None
     return _evidence(edit, images, container)
+
+
+def _is_on_other_side(
+    edit: Edit, inserted: Sequence[Node], images: Sequence[Node], container: Node
+) -> bool:
+    """Whether something that stands before the edit in the patch stands after it in the target."""
+    if edit.slot not in STATEMENT_LISTS:
+        return changes_sides([statement_of(edit.new_container)], [statement_of(container)])
+    code = [n for n in inserted if n.kind not in _ORDER_FREE]
+    if not code or len(code) != len(images):
+        return False
+    known = {n.digest for n in _siblings(edit.container, edit.slot)}
+    repeated = any(
+        node.digest in known and _run(node) != _run(image)
+        for node, image in zip(inserted, images, strict=True)
+    )  # one more of several: which one it is only those around all of them say
+    return repeated or changes_sides(inserted, images)
+
+
+def _siblings(container: Node, name: str) -> list[Node]:
+    slot = container.slot_named(name)
+    return [n for n in slot.nodes if n.kind != "Comment"] if slot is not None else []
+
+
+def _run(node: Node) -> tuple[bytes | None, int, bytes | None]:
+    """How many of its like a statement stands among, and what stands before and after them."""
+    nodes = _siblings(node.parent, node.slot) if node.parent else []
+    said = [n.digest for n in nodes]
+    low = high = nodes.index(node)
+    while low > 0 and said[low - 1] == node.digest:
+        low -= 1
+    while high + 1 < len(said) and said[high + 1] == node.digest:
+        high += 1
+    before = said[low - 1] if low else None
+    after = said[high + 1] if high + 1 < len(said) else None
+    return before, high - low + 1, after
+
+
+_ORDER_FREE = ("FunctionDef", "AsyncFunctionDef", "ClassDef", "Import", "ImportFrom")
 
 
 def find_whole(edits: Sequence[Edit], base: Alignment, authored: Alignment) -> Evidence | None:
@@ -245,6 +288,8 @@ def _comments_present(
         return None
     if not edit.inserted and not _closed_gap(edit, container, authored):
         return None
+    if edit.inserted and changes_sides(edit.inserted, [i for i in images if i is not None]):
+        return None  # the same words on another statement
     return _evidence(edit, images, container)
 
 

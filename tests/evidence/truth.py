@@ -63,9 +63,9 @@ def _no_clash(ground: Ground, clash: Clash) -> Iterator[str]:
     sides = (("base", ground.base), ("target", target), ("patch", ground.authored))
     for name, content in sides:
         text = getattr(clash, name).removesuffix("\n…")
-        there = " ".join(ground.renamed(code.words(content or b"")))
+        there = {*code.words(content or b""), *ground.names, *ground.names.values()}
         for line in text.split("\n"):
-            if " ".join(ground.renamed(code.words(line))) not in there:
+            if not set(code.words(line)) <= there:
                 yield f"clash: {name} does not say {line!r}"
     if clash.target in (clash.base, clash.patch):
         yield "clash: upstream changed nothing, or the same"
