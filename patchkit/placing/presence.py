@@ -17,7 +17,13 @@ from patchkit.placing.sameness import manner, same_code
 from patchkit.syntax.align import Alignment
 from patchkit.syntax.edit import Edit
 from patchkit.syntax.outline import outline_of
-from patchkit.syntax.tree import OPERAND_LISTS, STATEMENT_LISTS, Node, statement_of
+from patchkit.syntax.tree import (
+    OPERAND_LISTS,
+    STATEMENT_LISTS,
+    Node,
+    is_docstring,
+    statement_of,
+)
 
 
 def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence | None:
@@ -31,6 +37,9 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
     container = authored.image(edit.new_container)
     if container is None or not _same_container(edit, container, base):
         return None
+    if edit.slot == "lines" and not is_docstring(statement_of(container)):
+        # every character of a text is its value
+        return _evidence(edit, [], container) if same_code(edit.new_container, container) else None
     if edit.is_layout:
         same = container.text == edit.new_container.text
         return _evidence(edit, [], container) if same else None
@@ -316,7 +325,7 @@ def _token_present(edit: Edit, container: Node) -> Evidence | None:
 def _evidence(edit: Edit, images: list[Node | None], container: Node) -> Evidence:
     node = next((i for i in images if i is not None), container)
     name = outline_of(container.module).qualified(node)
-    if images or edit.signs_added or edit.comments_added:
+    if images or edit.inserted or edit.signs_added or edit.comments_added:
         text = f"{edit.kind}: the target has it in `{name}`, line {node.line}"
         code = [n for n in edit.inserted if n.kind != "Comment"]
         pairs = zip(code, images, strict=False)

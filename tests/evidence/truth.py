@@ -82,6 +82,8 @@ def _wrong_lines(ground: Ground, first: int, last: int) -> Iterator[str]:
     if own and ground.hunk is not None and ground.final == ground.landed:  # no later patch's
         added = Counter(ground.renamed(code.words(ground.hunk.new)))
         added -= Counter(ground.renamed(code.words(ground.hunk.old)))
+        if any(e.kind == "upstream" for e in ground.outcome.evidence):
+            added -= Counter(code.words(ground.target or b""))  # what is there was left out
         if added - there:
             yield f"lines {first} to {last} do not hold {sorted((added - there).elements())}"
     # A hunk that changes several definitions says which in its evidence.
