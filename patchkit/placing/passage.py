@@ -7,6 +7,7 @@ that the base never says, needs neither.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from patchkit.syntax.outline import outline_of
 from patchkit.syntax.tree import STATEMENT_LISTS, Node, statement_of
 
 _MOST_STATEMENTS = 40
+_WORD = re.compile(rb"\w{3,}")
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ def passage_of(edits: Sequence[Edit]) -> Passage | None:
 def find_passage(passage: Passage, base: Alignment, authored: Alignment) -> Node | None:
     """Return the first of the target's statements that are a passage, None where it has none."""
     before, owner = passage.owners
+    if any(word not in authored.new.source for node in passage.nodes for word in _words(node)):
+        return None  # most hunks of a move: found without a look at any node
     home = authored.image(owner)
     if home is None or not same_frame(passage.nodes[0], home):
         return None
@@ -95,6 +99,14 @@ def find_passage(passage: Passage, base: Alignment, authored: Alignment) -> Node
     if changes_sides(passage.nodes, rows[0]):
         return None
     return rows[0][0] if _in_order(passage, rows[0], base, authored) else None
+
+
+def _words(node: Node) -> set[bytes]:
+    """The longer words of a statement, its comments aside."""
+    text = bytearray(node.text)
+    for start, end in node.module.comments_between(node.start, node.end):
+        text[start - node.start : end - node.start] = b" " * (end - start)
+    return set(_WORD.findall(bytes(text)))
 
 
 def _touched(edit: Edit) -> list[Node]:
@@ -137,7 +149,7 @@ def _upwards(node: Node) -> list[Node]:
 
 def _rows(nodes: Sequence[Node], around: Node) -> Iterator[tuple[Node, ...]]:
     """Each place in a definition where a row of statements stands, comments aside."""
-    for node in around.walk():
+    for node in _own(around):
         for slot in node.slots if node.kind != "Comment" else ():
             if slot.name not in STATEMENT_LISTS or len(slot.nodes) < len(nodes):
                 continue
@@ -150,13 +162,23 @@ def _rows(nodes: Sequence[Node], around: Node) -> Iterator[tuple[Node, ...]]:
                     yield row
 
 
+def _own(node: Node) -> Iterator[Node]:
+    """A node and what is below it, the insides of further definitions left out."""
+    yield node
+    for child in node.children:
+        if child.is_definition:
+            yield child
+        else:
+            yield from _own(child)
+
+
 def _is_one(nodes: Sequence[Node], owner: Node) -> bool:
     """Whether the patch itself says the row once in its definition."""
     return len(list(_rows(nodes, _definition(owner)))) == 1
 
 
 def _count(around: Node, wanted: Node) -> int:
-    same = (n for n in around.walk() if n.kind == wanted.kind)
+    same = (n for n in _own(around) if n.kind == wanted.kind)
     return sum(1 for n in same if n.digest == wanted.digest)
 
 

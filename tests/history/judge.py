@@ -6,7 +6,7 @@ import ast
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -54,15 +54,19 @@ def judge(change: HistoryChange, release: str) -> Answer:
     target = tree(release)
     result = patchkit.port([change.patch()], tree(change.older), target)
     found = _found(result)
-    changed = {p: c for patch in result.patches for p, c in patch.after.items()}
+    changed = {p: c or b"" for patch in result.patches for p, c in patch.after.items()}
     is_there = Version(release) in change.upstream
-    wrong = list(_wrongs(change, target.files, changed, result, found))
-    if found is Found.UPSTREAM and not is_there:
-        wrong.append("it is not there")
+    wanted, old = change.contents(), tree(change.older).files
+    renamed = {r.new for o in result.outcomes for r in o.renames}
+    wrong = list(
+        faults({p: old.get(p, b"") for p in wanted}, wanted, target.files, changed, renamed)
+    )
+    if found is Found.UPSTREAM:
+        wrong = [f"{path} changed" for path in changed]
+        wrong += [] if is_there else ["it is not there"]
     if found is Found.LANDED and is_there:
         wrong.append("it is there already")
-    judgement = Judgement.RIGHT
-    remark = "; ".join(wrong)
+    judgement, remark = Judgement.RIGHT, "; ".join(wrong)
     if wrong:
         judgement = Judgement.WRONG
     elif is_there and found is Found.OPEN:
@@ -78,32 +82,30 @@ def _found(result: RebaseResult) -> Found:
     return Found.LANDED if result.ok else Found.OPEN
 
 
-def _wrongs(
-    change: HistoryChange,
+def faults(
+    base: Mapping[str, bytes],
+    authored: Mapping[str, bytes],
     target: Mapping[str, bytes],
-    changed: Mapping[str, bytes | None],
-    result: RebaseResult,
-    found: Found,
+    changed: Mapping[str, bytes],
+    renamed: Collection[str] = (),
 ) -> Iterator[str]:
-    """Yield what the landed files lost or hold twice."""
-    if found is Found.UPSTREAM:
-        yield from (f"{path} changed" for path in changed)
-        return
-    wanted = change.contents()
-    gone, renamed = Counter[str](), {r.new for o in result.outcomes for r in o.renames}
-    for path, content in wanted.items():
-        gone += _words(tree(change.older).files.get(path, b"")) - _words(content)
-    lost = Counter[str]()
+    """Yield what the changed files of a target lost besides what the patch takes, or have twice.
+
+    `renamed` are names that upstream gave to what the patch calls otherwise.
+    """
+    gone, lost = Counter[str](), Counter[str]()
+    for path, content in authored.items():
+        gone += _words(base[path]) - _words(content)
     for path, content in changed.items():
-        lost += _words(target.get(path, b"")) - _words(content or b"")
+        lost += _words(target.get(path, b"")) - _words(content)
     lost = Counter({word: n for word, n in (lost - gone).items() if word not in renamed})
     if lost:
         yield f"the target lost {sorted(lost.elements())}"
     most = Counter[tuple[str, str]]()
-    for (kind, _, what), number in (f for text in wanted.values() for f in facts(text).items()):
+    for (kind, _, what), number in (f for c in authored.values() for f in facts(c).items()):
         most[kind, what] = max(most[kind, what], number)
     for path, content in changed.items():
-        before, after = facts(target.get(path, b"")), facts(content or b"")
+        before, after = facts(target.get(path, b"")), facts(content)
         for (kind, scope, what), number in (after - before).items():
             there = before[kind, scope, what]
             if there and there + number > most[kind, what]:
@@ -119,7 +121,7 @@ _SAID_OFTEN = (ast.Pass, ast.Break, ast.Continue, ast.Return)
 
 @lru_cache(maxsize=256)
 def facts(source: bytes) -> Facts:
-    """Return what a module defines, lists, imports and says, each with its scope."""
+    """Return what a module defines, lists, imports and says, each with its scope and how often."""
     found = Facts()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
