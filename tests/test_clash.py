@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 import patchkit
-from patchkit.outcome import Clash, HunkOutcome
+from patchkit.cli.render import why_lines
+from patchkit.outcome import Clash, HunkOutcome, Status
+from patchkit.report import outcome_json
+from patchkit.repository.note import conflict_note
+from patchkit.tree import SourceTree
 from tests.moves import PATH, move
 
 BASE = "import os\n\n\ndef f(x):\n    a(x)\n    b(x)\n    return x\n"
@@ -126,3 +130,59 @@ def test_the_lines_of_a_clash_are_limited_and_labelled() -> None:
         ("base", "(nothing)"), ("target", "a()"), ("target", "b()"), ("target", "…"),
         ("patch", "d()"),
     ]  # fmt: skip
+
+
+GUARD = Clash(
+    "same gap", f"{PATH}:6 f", "", "if x is None:\n    return None", "if not x:\n    return 0"
+)
+
+
+def test_a_clash_stands_in_the_reasons_of_a_hunk() -> None:
+    hunk = outcome(BASE, with_guard("not x", "0"), with_guard("x is None", "None"))
+    assert why_lines(outcome_json(hunk))[2:9] == [
+        "  open       typed: the neighbour after it in `f` (FunctionDef, line 5) is not the "
+        "authored one",
+        f"  clash      upstream put something else into the same gap: {PATH}:6 f",
+        "  base       (nothing)",
+        "  target     if x is None:",
+        "                 return None",
+        "  patch      if not x:",
+        "                 return 0",
+    ]
+
+
+def test_a_clash_is_json_with_every_side() -> None:
+    hunk = outcome(BASE, with_guard("not x", "0"), with_guard("x is None", "None"))
+    assert outcome_json(hunk)["clash"] == {
+        "kind": "same gap",
+        "place": f"{PATH}:6 f",
+        "base": "",
+        "target": GUARD.target,
+        "patch": GUARD.patch,
+    }
+    assert outcome_json(move(BASE, BASE + "\nx()\n", BASE).outcomes[0])["clash"] is None
+
+
+@pytest.mark.parametrize(
+    ("clash", "said"),
+    [
+        (
+            GUARD,
+            f"upstream put something else into the same gap: {PATH}:6 f\n\n"
+            "base:\n\n```python\n(nothing)\n```\n\n"
+            "target:\n\n```python\nif x is None:\n    return None\n```\n\n"
+            "patch:\n\n```python\nif not x:\n    return 0\n```\n\n",
+        ),
+        (
+            Clash("same file", "vllm/n.py", "", "", "-y = 3\n+y = 2"),
+            "upstream added a file of that name with other content: vllm/n.py:\n\n"
+            "```diff\n-y = 3\n+y = 2\n```\n\n",
+        ),
+    ],
+    ids=["gap", "file"],
+)
+def test_the_note_of_a_stopped_rebase_shows_a_clash(clash: Clash, said: str) -> None:
+    hunk = HunkOutcome("a.patch", 1, Status.CONFLICTED, PATH, clash=clash)
+    tree = SourceTree({PATH: BASE.encode()}, name="x", version="1")
+    note = conflict_note("a.patch", [hunk], {1: b"@@ -1 +1 @@\n-a\n+b\n"}, tree, tree)
+    assert f"{PATH}\n\n{said}As authored:\n\n" in note
