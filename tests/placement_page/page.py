@@ -123,10 +123,10 @@ SECTIONS = {
         had already; what it removes is gone while its neighbours are there. Layout, comments and
         how imports are joined do not count; the characters of a text do. What stands before the
         edit in the patch must not stand after it in the target: then upstream changed another one
-        of its like. A new file or function may have gone to another path, if all of it is there. Where the
-        target has only what binds the very same thing (an import, a definition, an entry), the rest
-        of the hunk lands without it; otherwise it is *partly upstream*, and the report names what
-        is missing.""",
+        of its like. A new file or function may have gone to another path, if all of it is there.
+        Where the target has only what binds the very same thing (an import, a definition, an
+        entry), the rest of the hunk lands without it; otherwise it is *partly upstream*, and the
+        report names what is missing.""",
     ),
     "conflict": (
         "Conflict",
