@@ -227,6 +227,15 @@ def test_removal_is_upstream_where_the_neighbours_stand_side_by_side() -> None:
     assert fact == "statement removed: it is gone from `f` in the target, its neighbours are there"
 
 
+def test_removal_is_upstream_where_only_the_comment_beside_it_was_reworded() -> None:
+    base = "def f():\n    a()\n    # why\n    b()\n    c()\n"
+    authored = base.replace("    a()\n", "")
+    assert found(base, authored, authored.replace("# why", "# because")) == [
+        "statement removed: it is gone from `f` in the target, its neighbours are there"
+    ]
+    assert found(base, authored, authored.replace("    b()\n", "    z()\n    b()\n")) == [None]
+
+
 @pytest.mark.parametrize(
     "target",
     [
@@ -337,6 +346,45 @@ def test_statements_as_the_patch_leaves_them_are_upstream_only_in_their_place(ta
     (edit,) = lift(base_, authored_, [Change(start, start + 1, start, start + 1)])
     views = Alignment(base_, target_), Alignment(authored_, target_)
     assert find_whole([edit], *views) is None
+
+
+def whole(base: str, authored: str, target: str) -> str | None:
+    """What is said of a one-line change taken as a whole."""
+    modules = [parse_module(t.encode()) for t in (base, authored, target)]
+    olds, news = (t.splitlines(keepends=True) for t in (base, authored))
+    at = next(n for n, (a, b) in enumerate(zip(olds, news, strict=True)) if a != b)
+    start = sum(map(len, olds[:at]))
+    change = Change(start, start + len(olds[at]), start, start + len(news[at]))
+    edits = lift(modules[0], modules[1], [change])
+    views = Alignment(modules[0], modules[2]), Alignment(modules[1], modules[2])
+    fact = find_whole(edits, *views)
+    return None if fact is None else str(fact)
+
+
+def test_a_whole_is_not_upstream_on_the_other_side_of_a_neighbour() -> None:
+    base = "def f(q):\n    a(q, 1, 2, 3)\n    s()\n    z()\n"
+    authored = base.replace("s()", "t(v, w)")
+    assert whole(base, authored, authored) is not None
+    # an image of the neighbour says so, though upstream changed it
+    moved = "def f(q):\n    t(v, w)\n    a(q, 1, 2, 4)\n    z()\n"
+    assert whole(base, authored, moved) is None
+    # without an image what is left on either side says so
+    twice = "def f(q):\n    a(q)\n    a(q)\n"
+    assert whole(twice, twice[:-5] + "b(q)\n", "def f(q):\n    b(q)\n    a(q)\n") is None
+
+
+def test_an_import_in_another_block_than_the_base_has_it_in_is_not_upstream() -> None:
+    base = "def f(q):\n    if q:\n        import a\n"
+    authored = base + "        from m import b\n"
+    target = "def f(q):\n    if not q:\n        import a\n        from m import b, c\n"
+    assert found(base, authored, target) == [None]
+
+
+def test_a_comment_that_went_from_another_statement_is_not_gone_from_this_one() -> None:
+    base = "def f():\n    # why\n    a()\n    # why\n    z()\n"
+    authored = "def f():\n    # why\n    a()\n    z()\n"
+    assert found(base, authored, "def f():\n    a()\n    # why\n    z()\n") == [None]
+    assert found(base, authored, authored) != [None]
 
 
 # Texts, layout, imports --------------------------------------------------------------------------

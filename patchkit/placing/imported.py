@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from patchkit.syntax.align import Alignment
+from patchkit.syntax.align import Alignment, same_frame
 from patchkit.syntax.edit import Edit
 from patchkit.syntax.tree import STATEMENT_LISTS, Node
 
@@ -27,7 +27,10 @@ def find_imported(edit: Edit, base: Alignment, authored: Alignment) -> Node | No
     new = edit.new_container if in_list else edit.new_container.parent
     name = edit.slot if in_list else edit.new_container.slot
     block = authored.image(new) if new is not None else None
-    if block is None or old is None or base.image(old) not in (block, None):
+    statement = edit.inserted[0] if in_list else edit.new_container
+    if block is None or old is None or not same_frame(statement, block):
+        return None
+    if base.image(old) not in (block, None):
         return None
     there, before = _bound_in(block, name), _bound_in(old, name)
     if any(b not in there or (b in before and b not in removed) for b in inserted):

@@ -221,7 +221,10 @@ def _closed_gap(edit: Edit, container: Node, authored: Alignment) -> bool:
         return edit.prev is None and edit.next is None
     code = [n for n in slot.nodes if n.kind != "Comment"]
     places = [-1, len(code)]
-    for side, neighbour in enumerate(_kept_beside(edit)):
+    code_goes = any(n.kind != "Comment" for n in edit.removed)
+    for side, beside in enumerate(_kept_beside(edit)):
+        # Upstream rewords comments without moving anything: the code behind them says where it was.
+        neighbour = _next_code(beside, 1 if side else -1) if code_goes else beside
         if neighbour is None:
             continue
         image = authored.image(neighbour)
@@ -232,6 +235,18 @@ def _closed_gap(edit: Edit, container: Node, authored: Alignment) -> bool:
                 return False
             places[side] = code.index(image)
     return places[1] == places[0] + 1
+
+
+def _next_code(node: Node | None, step: int) -> Node | None:
+    """A statement, or the nearest one beyond a comment; None at the end of its list."""
+    if node is None or node.kind != "Comment" or node.parent is None:
+        return node
+    slot = node.parent.slot_named(node.slot)
+    nodes = slot.nodes if slot is not None else ()
+    index = node.index
+    while 0 <= index < len(nodes) and nodes[index].kind == "Comment":
+        index += step
+    return nodes[index] if 0 <= index < len(nodes) else None
 
 
 def _kept_beside(edit: Edit) -> list[Node | None]:
@@ -299,6 +314,10 @@ def _comments_present(
         return None
     if edit.inserted and changes_sides(edit.inserted, [i for i in images if i is not None]):
         return None  # the same words on another statement
+    for beside in () if edit.inserted else _kept_beside(edit):
+        near = authored.image(beside) if beside is not None else None
+        if beside is not None and near is not None and changes_sides([beside], [near]):
+            return None  # the same words went from another statement
     return _evidence(edit, images, container)
 
 
