@@ -7,8 +7,12 @@ import pytest
 import patchkit
 from patchkit.cli.render import why_lines
 from patchkit.outcome import Clash, HunkOutcome, Status
+from patchkit.placing.clash import clash_of
 from patchkit.report import outcome_json
 from patchkit.repository.note import conflict_note
+from patchkit.syntax.align import Alignment
+from patchkit.syntax.build import parse_module
+from patchkit.syntax.edit import Change, lift
 from patchkit.tree import SourceTree
 from tests.moves import PATH, move
 
@@ -186,3 +190,27 @@ def test_the_note_of_a_stopped_rebase_shows_a_clash(clash: Clash, said: str) -> 
     tree = SourceTree({PATH: BASE.encode()}, name="x", version="1")
     note = conflict_note("a.patch", [hunk], {1: b"@@ -1 +1 @@\n-a\n+b\n"}, tree, tree)
     assert f"{PATH}\n\n{said}As authored:\n\n" in note
+
+
+def direct(base: str, authored: str, target: str) -> Clash | None:
+    """The clash of a change, whatever becomes of it."""
+    old, new, goal = (parse_module(text.encode()) for text in (base, authored, target))
+    whole = [Change(0, len(old.source), 0, len(new.source))]
+    return clash_of(lift(old, new, whole), Alignment(old, goal), PATH, goal)
+
+
+@pytest.mark.parametrize(
+    ("base", "authored", "target"),
+    [
+        (ENUM, ENUM + "    C = 3\n", ENUM + "    C = 3\n"),
+        (BASE, BASE.replace("b(x)", "b(x, 1)"), BASE.replace("b(x)", "b(x, 1)")),
+        (BASE, with_guard("not x", "0"), with_guard("not x", "0")),
+        (BASE, BASE.replace("b(x)", "b(x, 1)"), BASE.replace("a(x)", "a(x, 2)")),
+        ("A = 1\nx()\n", "A = 1\nx()\nA = 2\n", "A = 1\nx()\n"),
+    ],
+    ids=["same-member", "same-change", "same-guard", "other-statement", "name-of-the-base"],
+)
+def test_what_is_the_same_or_elsewhere_is_no_clash_of_names_or_statements(
+    base: str, authored: str, target: str
+) -> None:
+    assert direct(base, authored, target) is None

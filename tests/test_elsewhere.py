@@ -106,6 +106,13 @@ def test_a_new_function_lands_where_another_file_has_only_one_like_it(
     assert said(move(BASE, BASE + G, target))[:2] == ("placed", PATH)
 
 
+def test_a_new_function_lands_where_the_base_had_it_elsewhere_as_well() -> None:
+    base = {PATH: BASE.encode(), "vllm/old.py": G.encode()}
+    target = {PATH: BASE.encode(), "vllm/new.py": G.encode()}
+    result = patchkit.port([diff(BASE, BASE + G)], base, target)
+    assert said(result)[:2] == ("placed", PATH)
+
+
 # What is there is left out ------------------------------------------------------------------------
 
 USE = "import os\nimport re\n\n\ndef f(x):\n    re.sub(x)\n    return x\n"
@@ -143,4 +150,15 @@ def test_a_parameter_that_is_there_keeps_the_rest_of_its_hunk_from_landing() -> 
         "return x",
         "return x * 2",
         "return x + y",
+    )
+
+
+def test_a_parameter_that_is_there_in_another_place_does_not_let_its_use_land() -> None:
+    base = "def f(x):\n    a(x)\n    b(x)\n"
+    authored = "def f(x, y=1):\n    a(x)\n    use(y)\n    b(x)\n"
+    target = "def f(x, z=0, y=1):\n    a(x)\n    b(x)\n"
+    (hunk,) = move(base, authored, {PATH: target}).outcomes
+    assert (hunk.status, hunk.reason) == (
+        "partly_upstream",
+        "the target has 1 of 2 edits; missing: statement added at base line 2",
     )

@@ -289,6 +289,7 @@ def test_replacement_is_upstream_only_where_the_old_is_gone_as_well() -> None:
             "log()\nlog()\nw()\nlog()\nw()\n",
         ),
         ("a()\nb()\nc()\n", "a()\n# why\nb()\nc()\n", "a()\nb()\n# why\nc()\n"),
+        ("a()\nb()\nc()\n", "a()\n# why\nb()\nc()\n", "a()\nz(1)\n# why\nc()\n"),
         ("a()\nb()\nc()\n", "a()\nb()  # why\nc()\n", "a()\nb()\nc()  # why\n"),
     ],
     ids=[
@@ -298,6 +299,7 @@ def test_replacement_is_upstream_only_where_the_old_is_gone_as_well() -> None:
         "other-side-of-a-neighbour",
         "one-more-elsewhere",
         "comment-above-another",
+        "comment-above-what-is-left",
         "comment-behind-another",
     ],
 )

@@ -134,8 +134,6 @@ def may_be_left_out(edit: Edit) -> bool:
     It has to bind the very same thing wherever it stands: then the rest finds what it was written
     with. Of a parameter, an argument or a statement the place counts as well.
     """
-    if edit.removed:
-        return False
     code = [n for n in edit.inserted if n.kind != "Comment"]
     if not code:
         return edit.kind in ("comment added", "comment changed")
@@ -307,18 +305,27 @@ def _comments_present(
     for node, image in zip(edit.inserted, images, strict=True):
         if image is None or image.label != node.label or image in taken:
             return None
+        if not _is_above_the_same(node, image, authored):
+            return None  # the same words on another statement
     left = [(n, base.image(n)) for n in edit.removed]
     if any(image is not None and image.label == n.label for n, image in left):
         return None
     if not edit.inserted and not _closed_gap(edit, container, authored):
         return None
-    if edit.inserted and changes_sides(edit.inserted, [i for i in images if i is not None]):
-        return None  # the same words on another statement
     for beside in () if edit.inserted else _kept_beside(edit):
         near = authored.image(beside) if beside is not None else None
         if beside is not None and near is not None and changes_sides([beside], [near]):
             return None  # the same words went from another statement
     return _evidence(edit, images, container)
+
+
+def _is_above_the_same(node: Node, image: Node, authored: Alignment) -> bool:
+    """Whether the code below two comments is the same, or above them where none is below."""
+    for step in (1, -1):
+        near, there = _next_code(node, step), _next_code(image, step)
+        if near is not None:
+            return there is not None and authored.image(near) is there
+    return True
 
 
 def _token_present(edit: Edit, container: Node) -> Evidence | None:
