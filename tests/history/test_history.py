@@ -13,7 +13,13 @@ from tests.history.judge import Found, Judgement, faults, judge
 
 CHANGES = read_table()
 # Where a person is asked although upstream has it in a form that proves nothing by itself.
-MISSED: set[tuple[str, str]] = set()
+MISSED = {
+    ("InklingForCausalLM", "0.33.0"),  # the tuple of an `in` became a named set
+    ("deferred frees", "0.33.0"),  # the block was extended
+    ("check of the spec registry", "0.33.0"),  # its function moved, and was rewritten around it
+    ("allocator settings", "0.31.0"),  # the `finally` of its `try` changed with it
+    ("allocator settings", "0.33.0"),
+}
 
 
 @pytest.mark.network
