@@ -106,6 +106,12 @@ def test_a_new_function_lands_where_another_file_has_only_one_like_it(
     assert said(move(BASE, BASE + G, target))[:2] == ("placed", PATH)
 
 
+def test_a_function_of_that_name_in_its_own_file_is_a_conflict_whatever_others_have() -> None:
+    other = BASE + G.replace("+ 1", "+ 2")
+    (hunk,) = move(BASE, BASE + G, {PATH: other, "vllm/new.py": G}).outcomes
+    assert (hunk.status, hunk.clash and hunk.clash.kind) == ("conflicted", "same name")
+
+
 def test_a_new_function_lands_where_the_base_had_it_elsewhere_as_well() -> None:
     base = {PATH: BASE.encode(), "vllm/old.py": G.encode()}
     target = {PATH: BASE.encode(), "vllm/new.py": G.encode()}
