@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -114,6 +115,42 @@ class Accepted:
 
 
 @dataclass(frozen=True)
+class Clash:
+    """Upstream's different change of the very place that a hunk changes, for a person to look at.
+
+    `kind` is "same statement", "same gap", "same name" or "same file"; `place` is "path:line name"
+    in the target. The texts are what base, target and patch have there, empty where nothing; of a
+    file `patch` alone is set: the diff from upstream's file to the patch's.
+    """
+
+    kind: str
+    place: str
+    base: str
+    target: str
+    patch: str
+
+    def __str__(self) -> str:
+        return _CLASHES[self.kind].format(self.place)
+
+    def lines(self, most: int) -> Iterator[tuple[str, str]]:
+        """Yield what base, target and patch say, labelled, so many lines of each at most."""
+        sides = (("base", self.base), ("target", self.target), ("patch", self.patch))
+        for label, text in sides if self.kind != "same file" else sides[2:]:
+            lines = text.split("\n") if text else ["(nothing)"]
+            yield from ((label, line) for line in lines[:most])
+            if len(lines) > most:
+                yield label, "…"
+
+
+_CLASHES = {
+    "same statement": "upstream changed the same statement, otherwise: {}",
+    "same gap": "upstream put something else into the same gap: {}",
+    "same name": "upstream brought in the same name or value with other content: {}",
+    "same file": "upstream added a file of that name with other content: {}",
+}
+
+
+@dataclass(frozen=True)
 class HunkOutcome:
     """The verdict on one hunk.
 
@@ -139,6 +176,7 @@ class HunkOutcome:
     not_checked: tuple[str, ...] = ()
     renames: tuple[Rename, ...] = ()
     rejected: tuple[Rejected, ...] = ()
+    clash: Clash | None = None
 
     @property
     def drifted(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from patchkit.errors import PatchkitError
-from patchkit.outcome import Drift, HunkOutcome
+from patchkit.outcome import Clash, Drift, HunkOutcome
 from patchkit.tree import SourceTree
 
 
@@ -38,6 +38,17 @@ def outcome_json(outcome: HunkOutcome) -> dict[str, Any]:
         "rejected": [
             {"kind": r.kind, "candidate": r.candidate, "why": r.why} for r in outcome.rejected
         ],
+        "clash": _clash_json(outcome.clash) if outcome.clash else None,
+    }
+
+
+def _clash_json(clash: Clash) -> dict[str, str]:
+    return {
+        "kind": clash.kind,
+        "place": clash.place,
+        "base": clash.base,
+        "target": clash.target,
+        "patch": clash.patch,
     }
 
 

@@ -12,6 +12,7 @@ BENCH = Path(__file__).parents[1] / "docs/bench"
 PAGE = (BENCH / "README.md").read_text()
 ROWS = re.findall(r"^\| (\S+) to (\S+), (\d+) \|(.*)\| \[json\]\((\S+)\) \|$", PAGE, re.MULTILINE)
 SPEED = BENCH / "speed.json"
+HISTORY = BENCH / "history.json"
 TOOLS = ("GNU patch", "git apply --3way", "git merge-file", "wiggle", "patchkit")
 
 
@@ -33,7 +34,7 @@ def test_the_second_run_says_what_its_records_say() -> None:
 
 
 def test_every_record_is_in_the_table() -> None:
-    named = [*(row[4] for row in ROWS), SPEED.name]
+    named = [*(row[4] for row in ROWS), SPEED.name, HISTORY.name]
     assert sorted(named) == sorted(p.name for p in BENCH.glob("*.json"))
     assert len(ROWS) == 3
 
@@ -53,3 +54,19 @@ def test_the_times_are_those_of_their_record() -> None:
     r = record["releases"]
     assert f"{r['base']} onto {r['target']}, hunks from {r['later']}, seed {record['seed']}" in PAGE
     assert f"Python {record['python']}, {record['cores']} cores" in PAGE
+
+
+def test_the_verdicts_on_history_are_those_of_their_record() -> None:
+    record = json.loads(HISTORY.read_text())
+    kinds = {**record["kinds"], "all": record}
+    said = re.findall(r"^\| ([a-z ]+) \| (\d+) \| (\d+) \| (\d+) \|$", PAGE, re.MULTILINE)
+    assert said == [
+        (kind, *(str(counts[j]) for j in ("right", "missed", "wrong")))
+        for kind, counts in kinds.items()
+    ]
+    assert f"cuts {record['changes']} real changes" in PAGE
+    assert f"asks all {len(record['releases'])} pinned releases" in PAGE
+    assert (
+        f"Of the {record['verdicts']} verdicts {record['already']} are *already upstream*, "
+        f"{record['landed']} landed and {record['open']} are open."
+    ) in PAGE

@@ -174,3 +174,27 @@ def test_names_inside_a_renamed_class_are_said_with_its_new_name() -> None:
     assert renamed("K.run.inner", steps) == "Kernel.run_all.inner"
     assert renamed("K", steps) == "Kernel"
     assert renamed("Knot.run", steps) == "Knot.run"
+
+
+def company(count: int, *, same: bool = True) -> str:
+    """Functions that stand in the base beside `launch`."""
+    value = "x" if same else "y"
+    return "".join(f"\n\ndef beside{n}(x):\n    return {value} + {n}\n" for n in range(count))
+
+
+def test_a_changed_function_went_where_three_others_of_its_file_went_word_for_word() -> None:
+    base, authored = BASE + company(3), AUTHORED + company(3)
+    launch = drifted(BASE.split("\n\n\n")[1]) + "\n"
+    rest = "import os\n\n\ndef other(x):\n    return os\n"
+    target = {PATH: rest, "vllm/new.py": "import os\n\n\n" + launch + company(3)}
+    result = move(base, authored, target)
+    assert [(o.status, o.path_after) for o in result.outcomes] == [("placed", "vllm/new.py")]
+    assert texts(result)[PATH] == rest
+
+    # two are not enough, nor three that changed, nor a file that the base has
+    fewer = {**target, "vllm/new.py": "import os\n\n\n" + launch + company(2)}
+    assert refuses(base, authored, fewer)
+    other = "import os\n\n\n" + launch + company(3, same=False)
+    assert refuses(base, authored, {**target, "vllm/new.py": other})
+    # nor three that stayed where they were as well
+    assert refuses(base, authored, {**target, PATH: rest + company(3)})

@@ -106,7 +106,10 @@ def test_a_missing_source_is_refused() -> None:
         ("format = 1\n", "o.toml: overlay has no files, expected [[file]] tables"),
         ("format = 1\nfile = 3\n", "o.toml: overlay has no files, expected [[file]] tables"),
         ("format = 1\nfile = [3]\n", "o.toml: file is not a table, expected a [[file]] table"),
-        ("format = 1\nfiles = []\n", "o.toml: unknown key 'files', expected format, [[file]], [[accepted]]"),
+        (
+            "format = 1\nfiles = []\n",
+            "o.toml: unknown key 'files', expected format, [[file]], [[accepted]]",
+        ),
         (
             "format\n",
             "o.toml: is not TOML: Expected '=' after a key in a key/value pair "

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 import pytest
 
-from patchkit.placing.presence import find_upstream
+from patchkit.placing.presence import find_upstream, find_whole
 from patchkit.syntax.align import Alignment
 from patchkit.syntax.build import parse_module
 from patchkit.syntax.edit import Change, lift
@@ -227,6 +227,15 @@ def test_removal_is_upstream_where_the_neighbours_stand_side_by_side() -> None:
     assert fact == "statement removed: it is gone from `f` in the target, its neighbours are there"
 
 
+def test_removal_is_upstream_where_only_the_comment_beside_it_was_reworded() -> None:
+    base = "def f():\n    a()\n    # why\n    b()\n    c()\n"
+    authored = base.replace("    a()\n", "")
+    assert found(base, authored, authored.replace("# why", "# because")) == [
+        "statement removed: it is gone from `f` in the target, its neighbours are there"
+    ]
+    assert found(base, authored, authored.replace("    b()\n", "    z()\n    b()\n")) == [None]
+
+
 @pytest.mark.parametrize(
     "target",
     [
@@ -254,3 +263,199 @@ def test_replacement_is_upstream_only_where_the_old_is_gone_as_well() -> None:
         "statement replaced: the target has it in `f`, line 3"
     ]
     assert found(base, authored, "def f():\n    a()\n    b()\n    c()\n") == [None]
+
+
+# Which of its like -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("base", "authored", "target"),
+    [
+        (
+            "use(a, 1)\nuse(b, 1)\n",
+            "use(a, 2)\nuse(b, 1)\n",
+            "use(a, 1)\nuse(b, 2)\n",
+        ),
+        ("use(a)\nuse(a)\n", "use(a)\nuse(q)\n", "use(q)\nuse(a)\n"),
+        (
+            "if a:\n    use(1)\nif a:\n    use(1)\n",
+            "if a:\n    use(1)\nif a:\n    use(3)\n",
+            "if a:\n    use(3)\nif a:\n    use(1)\n",
+        ),
+        ("a()\nx += 1\nz()\n", "a()\nx += 1\nc()\nz()\n", "a()\nc()\nx += 1\nz()\n"),
+        (
+            "log()\nlog()\nw()\nw()\n",
+            "log()\nlog()\nlog()\nw()\nw()\n",
+            "log()\nlog()\nw()\nlog()\nw()\n",
+        ),
+        ("a()\nb()\nc()\n", "a()\n# why\nb()\nc()\n", "a()\nb()\n# why\nc()\n"),
+        ("a()\nb()\nc()\n", "a()\n# why\nb()\nc()\n", "a()\nz(1)\n# why\nc()\n"),
+        ("a()\nb()\nc()\n", "a()\nb()  # why\nc()\n", "a()\nb()\nc()  # why\n"),
+    ],
+    ids=[
+        "argument-in-a-like-call",
+        "equal-statements",
+        "in-equal-blocks",
+        "other-side-of-a-neighbour",
+        "one-more-elsewhere",
+        "comment-above-another",
+        "comment-above-what-is-left",
+        "comment-behind-another",
+    ],
+)
+def test_the_same_change_of_another_one_of_its_like_is_not_upstream(
+    base: str, authored: str, target: str
+) -> None:
+    texts = ["def f(a, b, q, x):\n" + _indented(text) for text in (base, authored, target)]
+    assert found(*texts) == [None]
+    assert found(texts[0], texts[1], texts[1]) != [None]
+
+
+def _indented(text: str) -> str:
+    return "".join(f"    {line}" for line in text.splitlines(keepends=True))
+
+
+def test_a_change_of_the_like_statement_does_not_hide_the_one_that_the_patch_makes() -> None:
+    base = "def f(n, mask):\n    a = load(n, mask)\n    b = load(n, mask)\n"
+    authored = base.replace("a = load(n, mask)", "a = load(s, mask)")
+    target = authored.replace("    a =", "    s = min(n, 1)\n    a =")
+    base_, authored_, target_ = (parse_module(t.encode()) for t in (base, authored, target))
+    start = base.index("n, mask)\n    b")
+    (edit,) = lift(base_, authored_, [Change(start, start + 1, start, start + 1)])
+    views = Alignment(base_, target_), Alignment(authored_, target_)
+    assert find_upstream(edit, *views) is None  # `n` is used once more
+    assert str(find_whole([edit], *views)) == (
+        "statement as the patch leaves it: the target has it in `f`, line 3"
+    )
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "def f(s, mask):\n    b = load(n, mask)\n    a = load(s, mask)\n",
+        "def f(s, mask):\n    if mask:\n        a = load(s, mask)\n    b = load(n, mask)\n",
+        "def g(s, mask):\n    a = load(s, mask)\n    b = load(n, mask)\n",
+        "def f(s):\n    a = load(n, mask)\n    a = load(s, mask)\n    b = load(n, mask)\n",
+        "def f(s):\n    a = load(s, mask)\n    b = load(n, mask)\n    a = load(s, mask)\n",
+    ],
+    ids=["behind-its-neighbour", "in-a-block", "in-another-function", "the-old-too", "twice"],
+)
+def test_statements_as_the_patch_leaves_them_are_upstream_only_in_their_place(target: str) -> None:
+    base = "def f(n, mask):\n    a = load(n, mask)\n    b = load(n, mask)\n"
+    authored = base.replace("a = load(n, mask)", "a = load(s, mask)")
+    base_, authored_, target_ = (parse_module(t.encode()) for t in (base, authored, target))
+    start = base.index("n, mask)\n    b")
+    (edit,) = lift(base_, authored_, [Change(start, start + 1, start, start + 1)])
+    views = Alignment(base_, target_), Alignment(authored_, target_)
+    assert find_whole([edit], *views) is None
+
+
+def whole(base: str, authored: str, target: str) -> str | None:
+    """What is said of a one-line change taken as a whole."""
+    modules = [parse_module(t.encode()) for t in (base, authored, target)]
+    olds, news = (t.splitlines(keepends=True) for t in (base, authored))
+    at = next(n for n, (a, b) in enumerate(zip(olds, news, strict=True)) if a != b)
+    start = sum(map(len, olds[:at]))
+    change = Change(start, start + len(olds[at]), start, start + len(news[at]))
+    edits = lift(modules[0], modules[1], [change])
+    views = Alignment(modules[0], modules[2]), Alignment(modules[1], modules[2])
+    fact = find_whole(edits, *views)
+    return None if fact is None else str(fact)
+
+
+def test_a_whole_is_not_upstream_on_the_other_side_of_a_neighbour() -> None:
+    base = "def f(q):\n    a(q, 1, 2, 3)\n    s()\n    z()\n"
+    authored = base.replace("s()", "t(v, w)")
+    assert whole(base, authored, authored) is not None
+    # an image of the neighbour says so, though upstream changed it
+    moved = "def f(q):\n    t(v, w)\n    a(q, 1, 2, 4)\n    z()\n"
+    assert whole(base, authored, moved) is None
+    # without an image what is left on either side says so
+    twice = "def f(q):\n    a(q)\n    a(q)\n"
+    assert whole(twice, twice[:-5] + "b(q)\n", "def f(q):\n    b(q)\n    a(q)\n") is None
+
+
+def test_an_import_in_another_block_than_the_base_has_it_in_is_not_upstream() -> None:
+    base = "def f(q):\n    if q:\n        import a\n"
+    authored = base + "        from m import b\n"
+    target = "def f(q):\n    if not q:\n        import a\n        from m import b, c\n"
+    assert found(base, authored, target) == [None]
+
+
+def test_a_comment_that_went_from_another_statement_is_not_gone_from_this_one() -> None:
+    base = "def f():\n    # why\n    a()\n    # why\n    z()\n"
+    authored = "def f():\n    # why\n    a()\n    z()\n"
+    assert found(base, authored, "def f():\n    a()\n    # why\n    z()\n") == [None]
+    assert found(base, authored, authored) != [None]
+
+
+# Texts, layout, imports --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("authored", "target"),
+    [
+        ("y()\nz('''\na\n\nb\n''')\n", "y()\nz('''\na\nb\n''')\n"),
+        ("y()\nz(r'''\\n\n''')\n", "y()\nz('''\\n\n''')\n"),
+        ("y()\nX = '''\na\n  b\n'''\n", "y()\nX = '''\na\nb\n'''\n"),
+    ],
+    ids=["blank-line", "raw", "indentation"],
+)
+def test_a_text_is_upstream_only_with_the_same_characters(authored: str, target: str) -> None:
+    assert found("y()\n", authored, target) == [None]
+    assert found("y()\n", authored, authored) != [None]
+
+
+def test_a_line_inside_a_text_is_upstream_only_where_the_whole_text_is_the_same() -> None:
+    base, authored = "X = '''\n  a\n\n  b\n'''\n", "X = '''\n  a\n  c\n\n  b\n'''\n"
+    assert found(base, authored, "X = '''\n  a\n  c\n  b\n'''\n") == [None]
+    assert found(base, authored, "k()\n" + authored) == [
+        "docstring line added: the target has it in `<module>`, line 2"
+    ]
+
+
+def test_a_definition_whose_docstring_is_laid_out_otherwise_is_upstream() -> None:
+    base = "class K:\n    a = 1\n"
+    authored = base + '\n    def f(self):\n        """\n        Do it\n        now.\n        """\n'
+    target = base + '\n    def f(self):\n        """Do it now."""\n'
+    assert found(base, authored, target) == [
+        "definition added: the target has it in `K.f`, line 4, laid out or commented otherwise"
+    ]
+    assert found(base, authored, target.replace("now", "soon")) == [None]
+
+
+def test_a_result_annotation_is_upstream_whatever_else_of_the_signature_changed() -> None:
+    base, authored = "def f(a):\n    g()\n", "def f(a) -> int:\n    g()\n"
+    assert found(base, authored, "def f(a, b) -> int:\n    g()\n    h()\n") != [None]
+    assert found(base, authored, "def f(a, b) -> str:\n    g()\n    h()\n") == [None]
+
+
+@pytest.mark.parametrize(
+    ("target", "there"),
+    [
+        ("import a\nfrom m import x, b\n", True),
+        ("import a\nfrom m import (\n    b,\n    c,\n)\n", True),
+        ("import a\nfrom m import x as b\n", False),
+        ("import a\nfrom m import b as x\n", False),
+        ("import a\nfrom n import b\n", False),
+        ("import a\nfrom .m import b\n", False),
+        ("import a\nif T:\n    from m import b, x\n", False),
+        ("import a\n\n\ndef f():\n    from m import b, x\n", False),
+    ],
+    ids=["joined", "one-a-line", "other", "renamed", "module", "relative", "guarded", "local"],
+)
+def test_an_import_is_upstream_where_the_same_block_binds_the_same_name(
+    target: str, *, there: bool
+) -> None:
+    assert (found("import a\n", "import a\nfrom m import b\n", target) != [None]) is there
+
+
+def test_an_import_that_replaces_another_is_upstream_only_where_the_other_is_gone() -> None:
+    base, authored = "from m import a\nx()\n", "from n import a\nx()\n"
+    assert found(base, authored, "from n import a, b\nx()\n") != [None]
+    assert found(base, authored, "from m import a\nfrom n import a, b\nx()\n") == [None]
+
+
+def test_an_element_of_a_set_needs_no_neighbour() -> None:
+    assert found("x = {1, 2}\n", "x = {1, 2, 3}\n", "x = {0, 1, 3}\n") != [None]
+    assert found("x = [1, 2]\n", "x = [1, 2, 3]\n", "x = [0, 1, 3]\n") == [None]

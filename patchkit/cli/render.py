@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchkit import report
 from patchkit.errors import PatchkitError
+from patchkit.outcome import Clash
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from patchkit.upstream.progress import Progress
 
 PROGRESS_AFTER_S = 1.0
+CLASH_LINES = 6  # of each side in a terminal; a note has them all
 
 
 def show_json(value: dict[str, Any]) -> None:
@@ -311,6 +313,7 @@ def why_lines(outcome: dict[str, Any]) -> list[str]:
         text = f"{rename['old']} -> {rename['new']}{of}: taken back, and made again on the result"
         facts.append(("renamed", text))
     facts += [("open", outcome["reason"])] if outcome["reason"] else []
+    facts += list(_clash_facts(outcome["clash"])) if outcome["clash"] else []
     facts += [("because", fact["text"]) for fact in outcome["evidence"]]
     facts += [("drifted", f"{d['text']}; read at {d['read_at']}") for d in outcome["drifts"]]
     facts += [("accepted", f"{d['text']}; {d['reason']}") for d in outcome["accepted"]]
@@ -323,6 +326,13 @@ def why_lines(outcome: dict[str, Any]) -> list[str]:
         shown.append(f"  {label if label != last else '':<10} {text}")
         last = label
     return shown
+
+
+def _clash_facts(found: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """What base, target and patch have in the place that both changed, a few lines of each."""
+    clash = Clash(**found)
+    yield "clash", str(clash)
+    yield from clash.lines(CLASH_LINES)
 
 
 def show_test(document: dict[str, Any]) -> None:

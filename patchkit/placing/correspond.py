@@ -43,6 +43,9 @@ SIMILAR_MOVED = 0.5
 SIMILAR_SPOKEN_FOR = 0.6
 SIMILAR_RENAMED = 0.85
 LEAD = 0.15
+# A file that is split takes its functions along: three that are word for word the same in one new
+# file say where a fourth went that changed on the way.
+COMPANY = 3
 # Of what was looked at and not taken, a report names the likeliest: common names are defined often.
 RUNNERS_UP = 3
 
@@ -67,6 +70,7 @@ class Correspondence:
         self.base = base
         self.target = target
         self._outlines: dict[str, Outline | None] = {}
+        self._companies: dict[tuple[str, str], int] = {}
         self._found: dict[tuple[str, str, bytes], tuple[Correspondent, ...]] = {}
         self._rejected: dict[tuple[str, str, bytes], tuple[Rejected, ...]] = {}
         self._passed_over: list[tuple[float, Rejected]] = []  # of the search that is going on
@@ -161,7 +165,8 @@ class Correspondence:
         A method goes with its class. One whose class stays may have gone to a base of that class,
         or to a function that the class calls, word for word and inside the file; a function may
         become a method there with nearly all it says. A function below word for word needs the old
-        file to import it, or the old file to be gone and the new one to be new.
+        file to import it, or the old file to be gone and the new one to be new, or others of the
+        old file to have gone to the same new one word for word.
         """
         scope, new_scope = name.rpartition(".")[0], other.rpartition(".")[0]
         outline = self.outline(path)
@@ -180,7 +185,25 @@ class Correspondence:
             return place not in self.base.files
         top = name.split(".")[0]
         imports = added_imports(b"", outline.module.source, path)
-        return any(use.name == top and _leads_to(use.module, place) for use in imports)
+        if any(use.name == top and _leads_to(use.module, place) for use in imports):
+            return True
+        return self._company(path, place) >= COMPANY
+
+    def _company(self, path: str, place: str) -> int:
+        """How many definitions of a base file are gone from it, and in a new one as they were."""
+        key = path, place
+        if key not in self._companies:
+            before, here, there = self._before(path), self.outline(path), self.outline(place)
+            known = before is not None and place not in self.base.files
+            self._companies[key] = sum(
+                name not in (here.by_name if here is not None else ())
+                and there is not None
+                and name in there.by_name
+                and there.by_name[name].digest == node.digest
+                for name, node in (before.by_name.items() if before and known else ())
+                if "." not in name
+            )
+        return self._companies[key]
 
     def _renamed(self, path: str, name: str, definition: Node) -> list[Correspondent]:
         """The new definition in the same scope that says the same, far ahead of any other."""

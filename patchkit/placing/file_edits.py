@@ -8,6 +8,7 @@ from itertools import accumulate
 
 from patchkit.diff.lines import changes_between, match_lines
 from patchkit.diff.model import split_lines
+from patchkit.outcome import Evidence
 from patchkit.placing.propose import HunkJob, Lines, Piece
 from patchkit.syntax.build import parse_module
 from patchkit.syntax.edit import Change, Edit, lift
@@ -25,10 +26,15 @@ class FileJob:
 
 @dataclass
 class Group:
-    """Hunks that share an edit and so stand or fall together, with their edits."""
+    """Hunks that share an edit and so stand or fall together, with their edits.
+
+    `there` is the evidence for what of them the target has already, where the rest may land alone:
+    `edits` are then that rest.
+    """
 
     hunks: list[HunkJob]
     edits: list[Edit] = field(default_factory=list)
+    there: tuple[Evidence, ...] = ()
 
 
 def changes_from_pieces(pieces: Sequence[Piece]) -> list[Change]:

@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 
 from patchkit.names.occurrences import UnsureError
 from patchkit.names.rename import redo, renamed
-from patchkit.outcome import Evidence, Method, Rejected, Rename, Status
+from patchkit.outcome import Clash, Evidence, Method, Rejected, Rename, Status
+from patchkit.placing.clash import clash_of, name_clash
 from patchkit.placing.correspond import Correspondence
+from patchkit.placing.elsewhere import definitions_elsewhere
 from patchkit.placing.file_edits import FileEdits, Group, changes_from_pieces, finest_changes
-from patchkit.placing.presence import find_upstream
+from patchkit.placing.presence import find_upstream, find_whole, may_be_left_out
 from patchkit.placing.proof import Proven, Refuted, prove
 from patchkit.placing.propose import Piece, Proposal, Region, by_text, text_misfit
 from patchkit.placing.typed import place_edits
@@ -47,6 +49,7 @@ class Verdict:
     adds_statements: bool = True
     renames: tuple[Rename, ...] = ()
     rejected: tuple[Rejected, ...] = ()
+    clash: Clash | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,9 @@ class PythonPlacer:
         self.correspondence = correspondence
         self.views = Views(edits, path, correspondence)
         self._alignments: dict[str, Alignment] = {}
-        self._there: dict[int, Verdict | None] = {}  # by the number of a group's first hunk
+        # by the number of a group's first hunk
+        self._there: dict[int, Verdict | None] = {}
+        self._rest: dict[int, Group] = {}
 
     def place(self, banned: Mapping[int, Verdict]) -> tuple[dict[int, Verdict], dict[str, bytes]]:
         """Return the verdict on each hunk, and the content of each target file that changes."""
@@ -113,7 +118,7 @@ class PythonPlacer:
             stop = next((banned[h.number] for h in group.hunks if h.number in banned), None)
             found = stop or self._upstream(group)
             if found is None:
-                open_groups.append(group)
+                open_groups.append(self._rest.get(group.hunks[0].number, group))
                 continue
             for hunk in group.hunks:
                 verdicts[hunk.number] = banned.get(hunk.number, found)
@@ -200,6 +205,9 @@ class PythonPlacer:
 
     def _proposals_in(self, view: View, group: Group) -> Iterator[tuple[View, Proposal]]:
         lead = view.evidence[0] if view.evidence else None
+        if group.there:
+            yield from self._typed(view, group)  # the text engines know whole hunks only
+            return
         if view.path == self.path and view.method is not Method.MOVED:
             texts = [by_text(h, view.ground.lines, view.path) for h in group.hunks]
             whole = [t for t in texts if t is not None]
@@ -215,6 +223,10 @@ class PythonPlacer:
             text = "its lines and both neighbours are unchanged in the definition"
             how = lead or Evidence("merge3", text)
             yield view, Proposal(view.path, view.method or Method.MERGE3, merged, how)
+        yield from self._typed(view, group)
+
+    def _typed(self, view: View, group: Group) -> Iterator[tuple[View, Proposal]]:
+        lead = view.evidence[0] if view.evidence else None
         typed = place_edits(group.edits, view.alignment)
         if typed is not None:
             how = lead or Evidence("typed", "what it replaces, or its neighbours, are there")
@@ -264,6 +276,8 @@ class PythonPlacer:
             base = Alignment(self.edits.base, original) if view.ground.renamings else view.alignment
             authored = self._authored(view.path, original)
             found = [find_upstream(e, base, authored) for e in edits]
+            whole = None if all(found) else find_whole(edits, base, authored)
+            found = [whole] * len(edits) if whole is not None else found
             there = [f for f in found if f is not None]
             if not there:
                 continue
@@ -275,14 +289,51 @@ class PythonPlacer:
                     renames=self.views.renames(group, view),
                 )  # fmt: skip
             missing = [e for e, f in zip(edits, found, strict=True) if f is None]
+            if self._lands_without(group, edits, found):
+                return None
             if self._is_partly(missing):
                 lacking = ", ".join(f"{e.kind} at base line {_line(e)}" for e in missing)
                 reason = f"the target has {len(there)} of {len(edits)} edits; missing: {lacking}"
                 return Verdict(
                     Status.PARTLY_UPSTREAM, name, view.path, landed, evidence=evidence,
                     reason=reason, renames=self.views.renames(group, view),
+                    clash=self._clash(missing, view),
                 )  # fmt: skip
-        return None
+        return self._elsewhere(group, edits)
+
+    def _elsewhere(self, group: Group, edits: Sequence[Edit]) -> Verdict | None:
+        """A verdict where another file of the target has the definitions that a group adds."""
+        nodes = [n for e in edits for n in e.inserted if n.kind != "Comment"]
+        plain = all(e.container.kind == "Module" and not e.removed for e in edits)
+        if not nodes or not plain or not all(n.is_definition for n in nodes):
+            return None
+        base, target = self.correspondence.base, self.correspondence.target
+        outline = self.correspondence.outline(self.path)
+        if outline is not None and any(name_of(n) in outline.by_name for n in nodes):
+            return None
+        found = definitions_elsewhere(nodes, self.path, base, target)
+        if found is None:
+            return None
+        path, evidence = found
+        return Verdict(Status.ALREADY_UPSTREAM, self._name(group), path, evidence=evidence)
+
+    def _lands_without(
+        self, group: Group, edits: Sequence[Edit], found: Sequence[Evidence | None]
+    ) -> bool:
+        """Whether the rest of a group is proven without what the target has; it is kept then."""
+        there = [(e, f) for e, f in zip(edits, found, strict=True) if f is not None]
+        if not all(may_be_left_out(edit) for edit, _ in there):
+            return False
+        known = {id(edit) for edit, _ in there}
+        rest = [e for e in group.edits if id(e) not in known]
+        facts = tuple(dict.fromkeys(fact for _, fact in there))
+        without = Group(group.hunks, rest, facts)
+        if not any(
+            isinstance(_prove([(without, v, p)]), Proven) for v, p in self._proposals(without)
+        ):
+            return False
+        self._rest[group.hunks[0].number] = without
+        return True
 
     def _authored(self, path: str, target: Module) -> Alignment:
         """The alignment of the authored file with a target file as it is, no rename undone."""
@@ -303,14 +354,18 @@ class PythonPlacer:
         landed = self._landed(group, view)
         facts = (
             member.proposal.evidence, *self.views.likeness(group, view), *view.evidence,
-            *member.proven.evidence_for(group.edits),
+            *member.proven.evidence_for(group.edits), *group.there,
         )  # fmt: skip
         silent = self._silent(group, view, member.proposal.method)
+        original = view.ground.original
+        names = (name_clash(e, view.alignment, view.path, original) for e in group.edits)
         return Verdict(
             Status.PLACED, name, view.path, landed, member.proposal.method,
             tuple(dict.fromkeys(facts)), adds_statements=any(map(_adds_statement, group.edits)),
             renames=self.views.renames(group, view),
             rejected=(*silent, *member.refused, *self.views.rejected(group)),
+            # It may turn out that the result then has the name twice.
+            clash=next((c for c in names if c is not None), None),
         )  # fmt: skip
 
     def _landed(self, group: Group, view: View) -> str:
@@ -369,7 +424,13 @@ class PythonPlacer:
         reason = "; ".join(map(str, dict.fromkeys(refusals))) or (
             f"the lines that it changes in `{name}`, or those next to them, changed upstream"
         )
-        return Verdict(Status.CONFLICTED, name, reason=reason, candidates=places, rejected=tried)
+        return Verdict(
+            Status.CONFLICTED, name, reason=reason, candidates=places, rejected=tried,
+            clash=self._clash(group.edits, view) if view is not None else None,
+        )  # fmt: skip
+
+    def _clash(self, edits: Sequence[Edit], view: View) -> Clash | None:
+        return clash_of(edits, view.alignment, view.path, view.ground.original)
 
     def _name(self, group: Group) -> str:
         outline = outline_of(self.edits.base)

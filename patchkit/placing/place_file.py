@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from patchkit.diff.model import FileChange
 from patchkit.outcome import Evidence, Method, Status
+from patchkit.placing.clash import file_clash
+from patchkit.placing.elsewhere import file_elsewhere, same_file
 from patchkit.placing.file_edits import FileJob
 from patchkit.placing.place import Verdict
 from patchkit.placing.place_text import place_text
@@ -44,7 +46,7 @@ def place_file(
         return FilePlacement(stopped)
     change = file.section.change
     if change is FileChange.ADD:
-        return _add(file, target)
+        return _add(file, base, target)
     if change is FileChange.DELETE:
         return _delete(file, target)
     path, new = file.path_before, file.section.path
@@ -65,9 +67,14 @@ def _same(file: PlannedFile, verdict: Verdict) -> dict[int, Verdict]:
     return dict.fromkeys(file.numbers, verdict)
 
 
-def _add(file: PlannedFile, target: SourceTree) -> FilePlacement:
-    path = file.section.path
+def _add(file: PlannedFile, base: SourceTree, target: SourceTree) -> FilePlacement:
+    path, authored = file.section.path, file.authored or b""
     existing = target.files.get(path)
+    elsewhere = file_elsewhere(path, authored, base, target) if existing is None else None
+    if elsewhere is not None:
+        place, fact = elsewhere
+        there = Verdict(Status.ALREADY_UPSTREAM, path=place, evidence=(fact,))
+        return FilePlacement(_same(file, there))
     if existing is None:
         evidence = (Evidence("new-file", f"the target has no {path}"),)
         verdict = Verdict(
@@ -84,13 +91,14 @@ def _add(file: PlannedFile, target: SourceTree) -> FilePlacement:
         evidence = (Evidence("upstream", f"the target has {path} with another mode"),)
         verdict = Verdict(Status.PLACED, path=path, method=Method.METADATA, evidence=evidence)
         return FilePlacement(_same(file, verdict), {}, {path: mode})
-    if existing == file.authored:
-        evidence = (Evidence("upstream", f"the target has {path} with the same content"),)
-        return FilePlacement(
-            _same(file, Verdict(Status.ALREADY_UPSTREAM, path=path, evidence=evidence))
-        )
+    same = same_file(path, authored, existing)
+    if same is not None:
+        verdict = Verdict(Status.ALREADY_UPSTREAM, path=path, evidence=(same,))
+        return FilePlacement(_same(file, verdict))
     reason = f"the target has a {path} of its own, with other content"
-    return FilePlacement(_same(file, Verdict(Status.CONFLICTED, reason=reason, candidates=(path,))))
+    clash = file_clash(path, authored, existing)
+    verdict = Verdict(Status.CONFLICTED, reason=reason, candidates=(path,), clash=clash)
+    return FilePlacement(_same(file, verdict))
 
 
 def _line_count(content: bytes | None) -> int:

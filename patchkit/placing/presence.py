@@ -7,11 +7,23 @@ in is there, its neighbours are there, and nothing unexplained stands between th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from patchkit.outcome import Evidence
+from patchkit.placing.crossing import changes_sides
+from patchkit.placing.imported import find_imported
+from patchkit.placing.passage import find_passage, passage_of
+from patchkit.placing.sameness import manner, same_code
 from patchkit.syntax.align import Alignment
 from patchkit.syntax.edit import Edit
 from patchkit.syntax.outline import outline_of
-from patchkit.syntax.tree import OPERAND_LISTS, STATEMENT_LISTS, Node
+from patchkit.syntax.tree import (
+    OPERAND_LISTS,
+    STATEMENT_LISTS,
+    Node,
+    is_docstring,
+    statement_of,
+)
 
 
 def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence | None:
@@ -19,9 +31,15 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
 
     `base` maps the base, `authored` the base with the patch, to the same target.
     """
+    imported = find_imported(edit, base, authored)
+    if imported is not None:
+        return _evidence(edit, [imported], imported)
     container = authored.image(edit.new_container)
     if container is None or not _same_container(edit, container, base):
         return None
+    if edit.slot == "lines" and not is_docstring(statement_of(container)):
+        # every character of a text is its value
+        return _evidence(edit, [], container) if same_code(edit.new_container, container) else None
     if edit.is_layout:
         same = container.text == edit.new_container.text
         return _evidence(edit, [], container) if same else None
@@ -35,7 +53,7 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
     taken = _base_images(edit, base)
     respelled = {n.digest for n in removed}
     for node, image in zip(inserted, images, strict=True):
-        if image is None or image.digest != node.digest or image in taken:
+        if image is None or not same_code(node, image) or image in taken:
             return None
         if node.digest in respelled and image.text != node.text:
             return None  # the same value in another spelling: here the spelling is the change
@@ -47,12 +65,91 @@ def find_upstream(edit: Edit, base: Alignment, authored: Alignment) -> Evidence 
     if inserted and any(_still_there(n, base, images) for n in removed if n.digest not in new):
         return None  # upstream made the same change to another one of its like
     # Between operands the sign is the container's own and comes with the operand.
+    # So does that of a part that is there or not (`-> int`, `= 1`).
     signs = (edit.signs_added or edit.signs_removed) and edit.slot not in OPERAND_LISTS
+    signs = signs and not (inserted and not removed and _is_single(edit))
     if signs and _token_present(edit, container) is None:
         return None
-    if inserted and not _in_order(edit, [i for i in images if i is not None], authored):
+    found = [i for i in images if i is not None]
+    if inserted and not _in_order(edit, found, authored):
+        return None
+    if _is_on_other_side(edit, inserted, found, container):
         return None
     return _evidence(edit, images, container)
+
+
+def _is_on_other_side(
+    edit: Edit, inserted: Sequence[Node], images: Sequence[Node], container: Node
+) -> bool:
+    """Whether something that stands before the edit in the patch stands after it in the target."""
+    if edit.slot not in STATEMENT_LISTS:
+        return changes_sides([statement_of(edit.new_container)], [statement_of(container)])
+    code = [n for n in inserted if n.kind not in _ORDER_FREE]
+    if not code or len(code) != len(images):
+        return False
+    known = {n.digest for n in _siblings(edit.container, edit.slot)}
+    repeated = any(
+        node.digest in known and _run(node) != _run(image)
+        for node, image in zip(inserted, images, strict=True)
+    )  # one more of several: which one it is only those around all of them say
+    return repeated or changes_sides(inserted, images)
+
+
+def _siblings(container: Node, name: str) -> list[Node]:
+    slot = container.slot_named(name)
+    return [n for n in slot.nodes if n.kind != "Comment"] if slot is not None else []
+
+
+def _run(node: Node) -> tuple[bytes | None, int, bytes | None]:
+    """How many of its like a statement stands among, and what stands before and after them."""
+    nodes = _siblings(node.parent, node.slot) if node.parent else []
+    said = [n.digest for n in nodes]
+    low = high = nodes.index(node)
+    while low > 0 and said[low - 1] == node.digest:
+        low -= 1
+    while high + 1 < len(said) and said[high + 1] == node.digest:
+        high += 1
+    before = said[low - 1] if low else None
+    after = said[high + 1] if high + 1 < len(said) else None
+    return before, high - low + 1, after
+
+
+_ORDER_FREE = ("FunctionDef", "AsyncFunctionDef", "ClassDef", "Import", "ImportFrom")
+
+
+def find_whole(edits: Sequence[Edit], base: Alignment, authored: Alignment) -> Evidence | None:
+    """Return the evidence that the target holds the statements which edits leave, as a whole."""
+    passage = passage_of(edits)
+    first = find_passage(passage, base, authored) if passage is not None else None
+    if passage is None or first is None:
+        return None
+    name = outline_of(first.module).qualified(first.parent or first)
+    text = f"{passage.said}: the target has it in `{name}`, line {first.line}"
+    return Evidence("upstream", text)
+
+
+def may_be_left_out(edit: Edit) -> bool:
+    """Return whether the rest of a hunk may land without an edit that the target has already.
+
+    It has to bind the very same thing wherever it stands: then the rest finds what it was written
+    with. Of a parameter, an argument or a statement the place counts as well.
+    """
+    code = [n for n in edit.inserted if n.kind != "Comment"]
+    if not code:
+        return edit.kind in ("comment added", "comment changed")
+    if edit.kind == "element added":
+        around = statement_of(edit.container)
+        return around.text.split(b"=")[0].split(b"+")[0].strip() == b"__all__"
+    return edit.kind in _SAME_ANYWHERE
+
+
+_SAME_ANYWHERE = ("import added", "definition added", "enum member added", "entry added")
+
+
+def _is_single(edit: Edit) -> bool:
+    """Whether the grammar allows one node only where the edit puts one."""
+    slot = edit.new_container.slot_named(edit.slot)
+    return slot is not None and slot.single
 
 
 def _same_container(edit: Edit, container: Node, base: Alignment) -> bool:
@@ -122,7 +219,10 @@ def _closed_gap(edit: Edit, container: Node, authored: Alignment) -> bool:
         return edit.prev is None and edit.next is None
     code = [n for n in slot.nodes if n.kind != "Comment"]
     places = [-1, len(code)]
-    for side, neighbour in enumerate(_kept_beside(edit)):
+    code_goes = any(n.kind != "Comment" for n in edit.removed)
+    for side, beside in enumerate(_kept_beside(edit)):
+        # Upstream rewords comments without moving anything: the code behind them says where it was.
+        neighbour = _next_code(beside, 1 if side else -1) if code_goes else beside
         if neighbour is None:
             continue
         image = authored.image(neighbour)
@@ -133,6 +233,18 @@ def _closed_gap(edit: Edit, container: Node, authored: Alignment) -> bool:
                 return False
             places[side] = code.index(image)
     return places[1] == places[0] + 1
+
+
+def _next_code(node: Node | None, step: int) -> Node | None:
+    """A statement, or the nearest one beyond a comment; None at the end of its list."""
+    if node is None or node.kind != "Comment" or node.parent is None:
+        return node
+    slot = node.parent.slot_named(node.slot)
+    nodes = slot.nodes if slot is not None else ()
+    index = node.index
+    while 0 <= index < len(nodes) and nodes[index].kind == "Comment":
+        index += step
+    return nodes[index] if 0 <= index < len(nodes) else None
 
 
 def _kept_beside(edit: Edit) -> list[Node | None]:
@@ -153,14 +265,16 @@ def _wrapped_with_kept(edit: Edit, image: Node, authored: Alignment) -> bool:
 def _in_order(edit: Edit, images: list[Node], authored: Alignment) -> bool:
     """Whether the images stand on the right side of the neighbours that have one."""
     first, last = min(i.start for i in images), max(i.end for i in images)
-    if edit.slot not in STATEMENT_LISTS and images[0].kind not in ("alias", "keyword", "pair"):
+    free = edit.new_container.kind == "Set" or images[0].kind in ("alias", "keyword", "pair")
+    if edit.slot not in STATEMENT_LISTS and not free:
         # In a list that goes by position the kept neighbours have to be there as well.
         kept = _kept_beside(edit)
         left, right = (n and authored.image(n) for n in kept)
         return (kept[0] is None or (left is not None and left.end <= first)) and (
             kept[1] is None or (right is not None and last <= right.start)
         )
-    if images[0].is_definition or images[0].kind in ("alias", "keyword", "Import", "ImportFrom"):
+    kinds = ("alias", "keyword", "Import", "ImportFrom")
+    if images[0].is_definition or images[0].kind in kinds or edit.new_container.kind == "Set":
         return True
     before = _image_in_new(edit, -1, authored)
     after = _image_in_new(edit, 1, authored)
@@ -191,12 +305,27 @@ def _comments_present(
     for node, image in zip(edit.inserted, images, strict=True):
         if image is None or image.label != node.label or image in taken:
             return None
+        if not _is_above_the_same(node, image, authored):
+            return None  # the same words on another statement
     left = [(n, base.image(n)) for n in edit.removed]
     if any(image is not None and image.label == n.label for n, image in left):
         return None
     if not edit.inserted and not _closed_gap(edit, container, authored):
         return None
+    for beside in () if edit.inserted else _kept_beside(edit):
+        near = authored.image(beside) if beside is not None else None
+        if beside is not None and near is not None and changes_sides([beside], [near]):
+            return None  # the same words went from another statement
     return _evidence(edit, images, container)
+
+
+def _is_above_the_same(node: Node, image: Node, authored: Alignment) -> bool:
+    """Whether the code below two comments is the same, or above them where none is below."""
+    for step in (1, -1):
+        near, there = _next_code(node, step), _next_code(image, step)
+        if near is not None:
+            return there is not None and authored.image(near) is there
+    return True
 
 
 def _token_present(edit: Edit, container: Node) -> Evidence | None:
@@ -222,8 +351,11 @@ def _token_present(edit: Edit, container: Node) -> Evidence | None:
 def _evidence(edit: Edit, images: list[Node | None], container: Node) -> Evidence:
     node = next((i for i in images if i is not None), container)
     name = outline_of(container.module).qualified(node)
-    if images or edit.signs_added or edit.comments_added:
+    if images or edit.inserted or edit.signs_added or edit.comments_added:
         text = f"{edit.kind}: the target has it in `{name}`, line {node.line}"
+        code = [n for n in edit.inserted if n.kind != "Comment"]
+        pairs = zip(code, images, strict=False)
+        text += next((m for n, i in pairs if i is not None and (m := manner(n, i))), "")
     else:
         text = f"{edit.kind}: it is gone from `{name}` in the target, its neighbours are there"
     return Evidence("upstream", text)

@@ -266,9 +266,13 @@ def _outcomes(
                     not_checked=(*landing.not_checked.get(number, ()), *report.not_checked),
                     renames=verdict.renames,
                     rejected=verdict.rejected,
+                    clash=verdict.clash if verdict.status in _CLASHING else None,
                 )
             )
     return result
+
+
+_CLASHING = (Status.CONFLICTED, Status.PARTLY_UPSTREAM)
 
 
 def _rebased(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from patchkit.outcome import HunkOutcome
+from patchkit.outcome import Clash, HunkOutcome
 from patchkit.report import counted
 from patchkit.syntax.outline import MODULE, outline_or_none
 from patchkit.tree import SourceTree
@@ -37,11 +37,22 @@ def _section(outcome: HunkOutcome, hunk: bytes, base: SourceTree, target: Source
     lines += [f"candidate: {candidate}" for candidate in outcome.candidates]
     parts = [f"## Hunk {outcome.hunk}: {status}", f"{place}"]
     parts += ["\n".join(f"- {line}" for line in lines)] if lines else []
+    if outcome.clash is not None:
+        parts += _clash(outcome.clash)
     parts.append("As authored:\n\n" + _block("diff", hunk.decode("utf-8", "replace")))
     parts += _excerpt(base, outcome.path_before, name, "In the base")
     path = outcome.path_after or outcome.path_before
     parts += _excerpt(target, path, outcome.definition_after or name, "In the target")
     return parts
+
+
+def _clash(clash: Clash) -> list[str]:
+    """What base, target and patch have in the place that both changed."""
+    if clash.kind == "same file":
+        return [f"{clash}:\n\n" + _block("diff", clash.patch)]
+    texts = (("base", clash.base), ("target", clash.target), ("patch", clash.patch))
+    said = [f"{side}:\n\n" + _block("python", text or "(nothing)") for side, text in texts]
+    return [f"{clash}", *said]
 
 
 def _excerpt(tree: SourceTree, path: str, name: str | None, title: str) -> list[str]:

@@ -44,7 +44,7 @@ class Alignment:
     def _find(self, node: Node) -> Node | None:
         assert node.parent is not None
         parent = self.image(node.parent)
-        if parent is None or not _same_frame(node, parent):
+        if parent is None or not same_frame(node, parent):
             return None
         return self._children(node.parent, parent, node.slot).get(node)
 
@@ -89,8 +89,8 @@ _FRAMES = {
 }  # fmt: skip
 
 
-def _same_frame(node: Node, parent: Node) -> bool:
-    """Whether the block or list around a node is the one around its image.
+def same_frame(node: Node, parent: Node) -> bool:
+    """Return whether the block or list around a node is the one around its image.
 
     A condition that was extended by more conditions is still the authored one, and so is a loop
     over the same things wrapped in a call (`enumerate(layers)`).

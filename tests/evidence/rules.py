@@ -340,9 +340,15 @@ def _split(ground: Ground, old: str, new: str) -> Iterator[str]:
         yield "it does not call it"
 
 
-@_rule("upstream", r"(?P<what>[\w ]+): the target has it in `(?P<name>[^`]+)`, line (?P<line>\d+)")
-def _upstream(ground: Ground, what: str, name: str, line: str) -> Iterator[str]:
+@_rule(
+    "upstream",
+    r"(?P<what>[\w ]+): the target has it in `(?P<name>[^`]+)`, line (?P<line>\d+)"
+    r"(?P<manner>, laid out or commented otherwise)?",
+)
+def _upstream(ground: Ground, what: str, name: str, line: str, manner: str) -> Iterator[str]:
     del what
+    if manner and ground.hunk is not None and ground.hunk.new in (ground.target or b""):
+        yield "its text is there as it is"
     if not code.has(ground.target, name):
         yield f"the target has no {name}"
         return
@@ -395,6 +401,41 @@ def _no_file(ground: Ground, path: str) -> Iterator[str]:
 def _same_file(ground: Ground, path: str) -> Iterator[str]:
     if ground.trees[1].files.get(path) != ground.authored:
         yield "it has not"
+
+
+@_rule("upstream", r"the target has (?P<path>\S+) with the same code, laid out otherwise")
+def _same_file_code(ground: Ground, path: str) -> Iterator[str]:
+    existing = ground.trees[1].files.get(path) or b""
+    if existing == ground.authored or code.words(existing) == code.words(b""):
+        yield "it has the same bytes, or none"
+    old, new = (set(code.definitions(c or b"")) for c in (ground.authored, existing))
+    if old != new:
+        yield f"it defines {new}, not {old}"
+
+
+@_rule("upstream", r"the target has all (?P<count>\d+) statements of (?P<path>\S+) in (?P<to>\S+)")
+def _file_elsewhere(ground: Ground, count: str, path: str, to: str) -> Iterator[str]:
+    before, after = (tree.files for tree in ground.trees)
+    if path in after or to in before or to not in after:
+        yield "it was not moved there"
+        return
+    names, there = (code.definitions(c or b"") for c in (ground.authored, after[to]))
+    if not set(names) <= set(there) or len(names) < 1 or int(count) < 1:
+        yield f"it lacks {set(names) - set(there)}"
+
+
+@_rule(
+    "upstream",
+    r"definition added: the target has `(?P<name>[^`]+)` in (?P<to>\S+), word for word",
+)
+def _definition_elsewhere(ground: Ground, name: str, to: str) -> Iterator[str]:
+    before, after = (tree.files for tree in ground.trees)
+    if code.has(before.get(to), name) or not code.has(after.get(to), name):
+        yield f"{to} has not won {name}"
+    elif code.words(code.text_of(ground.authored or b"", name)) != code.words(
+        code.text_of(after[to], name)
+    ) and not code.same_code(ground.authored or b"", name, after[to], name):
+        yield "they differ"
 
 
 @_rule("upstream", r"the target has (?P<path>\S+) with another mode")

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from patchkit.outcome import HunkOutcome, Method, Status
+from patchkit.outcome import Clash, HunkOutcome, Method, Status
 from patchkit.placing.rebase import RebasedPatch, RebaseResult
 from tests.evidence import code
 from tests.evidence.ground import Ground, grounds_of
@@ -65,10 +65,33 @@ def _problems_of(ground: Ground) -> Iterator[str]:
         yield from no_rename(ground, rename)
     for rejected in outcome.rejected:
         yield from not_rejected(ground, rejected)
+    if outcome.clash is not None:
+        yield from _no_clash(ground, outcome.clash)
     if outcome.status is Status.PLACED and not outcome.evidence:
         yield "placed without evidence"
     for candidate in outcome.candidates:
         yield from no_candidate(ground, candidate)
+
+
+def _no_clash(ground: Ground, clash: Clash) -> Iterator[str]:
+    """Yield what is not true of a clash: each text is its side's, and upstream's not the base's."""
+    if ground.outcome.landed:
+        yield "a clash though it landed"
+    path = clash.place.split(":")[0]
+    target = ground.trees[1].files.get(path)
+    if clash.kind == "same file":
+        if target is None or target == ground.authored or path in ground.trees[0].files:
+            yield f"{path} is no other file of upstream's"
+        return
+    sides = (("base", ground.base), ("target", target), ("patch", ground.authored))
+    for name, content in sides:
+        text = getattr(clash, name).removesuffix("\n…")
+        there = {*code.words(content or b""), *ground.names, *ground.names.values()}
+        for line in text.split("\n"):
+            if not set(code.words(line)) <= there:
+                yield f"clash: {name} does not say {line!r}"
+    if clash.target in (clash.base, clash.patch):
+        yield "clash: upstream changed nothing, or the same"
 
 
 def _wrong_lines(ground: Ground, first: int, last: int) -> Iterator[str]:
@@ -82,6 +105,8 @@ def _wrong_lines(ground: Ground, first: int, last: int) -> Iterator[str]:
     if own and ground.hunk is not None and ground.final == ground.landed:  # no later patch's
         added = Counter(ground.renamed(code.words(ground.hunk.new)))
         added -= Counter(ground.renamed(code.words(ground.hunk.old)))
+        if any(e.kind == "upstream" for e in ground.outcome.evidence):
+            added -= Counter(code.words(ground.target or b""))  # what is there was left out
         if added - there:
             yield f"lines {first} to {last} do not hold {sorted((added - there).elements())}"
     # A hunk that changes several definitions says which in its evidence.
@@ -112,7 +137,8 @@ def _other_change(patch: RebasedPatch, grounds: Sequence[Ground]) -> Iterator[st
             wanted.update(_delta(old, new, names))
         for old, new in {(g.target, g.landed) for g in own}:
             made.update(_delta(old, new, names))
-        if wanted != made:
+        there = any(e.kind == "upstream" for g in own for e in g.outcome.evidence)
+        if (made - wanted) if there else (wanted != made):  # what is there need not be made
             yield f"{file.path_before}: the patch changes {wanted}, the landing {made}"
 
 

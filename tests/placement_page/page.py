@@ -120,13 +120,21 @@ SECTIONS = {
         "Already upstream",
         """
         Decided by content: what the edit inserts is in its place and is not something that the base
-        had already; what it removes is gone while its neighbours are there.""",
+        had already; what it removes is gone while its neighbours are there. Layout, comments and
+        how imports are joined do not count; the characters of a text do. What stands before the
+        edit in the patch must not stand after it in the target: then upstream changed another one
+        of its like. A new file or function may have gone to another path, if all of it is there.
+        Where the target has only what binds the very same thing (an import, a definition, an
+        entry), the rest of the hunk lands without it; otherwise it is *partly upstream*, and the
+        report names what is missing.""",
     ),
     "conflict": (
         "Conflict",
         """
         No proposal was proven. Each method says what it lacked, and every definition of the name is
-        listed to look at.""",
+        listed to look at. Where upstream changed the very place that the hunk changes (the same
+        statement, the gap into which it inserts, a name that it brings in, a file that it adds) and
+        not to what the patch wants, that is a *clash*: base, target and patch side by side.""",
     ),
     "like, but not the same": (
         "Like, but not the same",
