@@ -12,7 +12,7 @@ from patchkit.errors import PatchkitError
 
 if TYPE_CHECKING:
     from patchkit.outcome import HunkOutcome, Status
-    from patchkit.placing.rebase import RebaseResult, port
+    from patchkit.stacking.rebase import RebaseResult, port
     from patchkit.tree import SourceTree
 
 __all__ = ["HunkOutcome", "PatchkitError", "RebaseResult", "SourceTree", "Status", "port"]
@@ -20,8 +20,8 @@ __all__ = ["HunkOutcome", "PatchkitError", "RebaseResult", "SourceTree", "Status
 _HOMES = {
     "HunkOutcome": "patchkit.outcome",
     "Status": "patchkit.outcome",
-    "RebaseResult": "patchkit.placing.rebase",
-    "port": "patchkit.placing.rebase",
+    "RebaseResult": "patchkit.stacking.rebase",
+    "port": "patchkit.stacking.rebase",
     "SourceTree": "patchkit.tree",
 }
 

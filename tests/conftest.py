@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from patchkit.placing import rebase
-from patchkit.placing.rebase import RebaseResult
+from patchkit.stacking import rebase
+from patchkit.stacking.rebase import RebaseResult
 from tests.evidence.truth import problems
 
 

@@ -12,10 +12,10 @@ from patchkit.diff import parse_patch
 from patchkit.outcome import Accepted, Drift
 from patchkit.placing.acceptance import Acceptance, accept, split_accepted
 from patchkit.placing.plan import plan_patch
-from patchkit.placing.rebase import PatchInput, RebaseResult, rebase_series
 from patchkit.series.anchor import format_anchors, generate_anchors, parse_anchors
 from patchkit.series.anchoring import with_overrides
 from patchkit.series.override import Overrides, contradictions
+from patchkit.stacking.rebase import PatchInput, RebaseResult, rebase_series
 
 PATH = "vllm/mod.py"
 SPEC = "vllm/spec.py"

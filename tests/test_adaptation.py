@@ -16,7 +16,7 @@ from patchkit.placing.adaptation import (
     fingerprint_hunk,
     make_adaptation,
 )
-from patchkit.placing.rebase import PatchInput, rebase_series
+from patchkit.stacking.rebase import PatchInput, rebase_series
 
 PATH = "vllm/mod.py"
 BASE = "def f(x):\n    a(x)\n    b(x)\n    return x\n\n\ndef g(x):\n    return x\n"

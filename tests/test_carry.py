@@ -8,10 +8,10 @@ import pytest
 
 from patchkit.diff import format_hunk
 from patchkit.diff.apply import apply_exact
-from patchkit.placing.carry import carry_back, with_hunks
-from patchkit.placing.dependencies import dependencies
 from patchkit.placing.plan import PatchPlan
-from patchkit.placing.weave import HunkId, weave
+from patchkit.stacking.carry import carry_back, with_hunks
+from patchkit.stacking.dependencies import dependencies
+from patchkit.stacking.weave import HunkId, weave
 from tests.test_dependencies import F, Step, X, diff, plans
 
 TEXT = "vllm/notes.txt"

@@ -8,8 +8,8 @@ from difflib import unified_diff
 import pytest
 
 from patchkit.diff import parse_patch
-from patchkit.placing.dependencies import Dependency, dependencies
 from patchkit.placing.plan import PatchPlan, plan_patch
+from patchkit.stacking.dependencies import Dependency, dependencies
 from patchkit.tree import SourceTree
 
 X, Y = "vllm/x.py", "vllm/y.py"

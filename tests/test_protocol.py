@@ -11,9 +11,9 @@ import pytest
 
 import patchkit
 from patchkit.diff import diff_files, format_files
-from patchkit.names.protocol import NewCode, Protocols, Trees
 from patchkit.outcome import Drift
-from patchkit.placing.rebase import PatchInput, RebaseResult, rebase_series
+from patchkit.stacking.rebase import PatchInput, RebaseResult, rebase_series
+from patchkit.surface.protocol import NewCode, Protocols, Trees
 from patchkit.tree import SourceTree
 
 Texts = Mapping[str, str]

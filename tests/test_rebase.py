@@ -9,7 +9,7 @@ import pytest
 import patchkit
 from patchkit import PatchkitError, SourceTree
 from patchkit.diff import parse_patch
-from patchkit.placing.rebase import PatchInput, RebaseResult, rebase_series
+from patchkit.stacking.rebase import PatchInput, RebaseResult, rebase_series
 
 PATH = "vllm/mod.py"
 BASE = "".join(f"def f{n}(x):\n    a{n}(x)\n    return {n}\n\n\n" for n in range(6)) + "END = 1\n"

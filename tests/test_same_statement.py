@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.placing.same_statement import same_statements
+from patchkit.stacking.same_statement import same_statements
 from tests.test_dependencies import F, Step, X, plans
 
 CALL = """\

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from patchkit import SourceTree
-from patchkit.placing.dependencies import dependencies
-from patchkit.placing.rebase import PatchInput, plan_all, rebase_series
+from patchkit.stacking.dependencies import dependencies
+from patchkit.stacking.rebase import PatchInput, plan_all, rebase_series
 from patchkit.upstream import open_tree
 from tests.moves import diff
 

@@ -11,9 +11,9 @@ import pytest
 from patchkit import RebaseResult
 from patchkit.outcome import HunkOutcome, Status
 from patchkit.placing.adaptation import fingerprint_definition, make_adaptation
-from patchkit.placing.dependencies import dependencies
 from patchkit.placing.plan import hunk_of
-from patchkit.placing.rebase import PatchInput, plan_all, rebase_series
+from patchkit.stacking.dependencies import dependencies
+from patchkit.stacking.rebase import PatchInput, plan_all, rebase_series
 from patchkit.tree import SourceTree
 from tests.moves import PATH, diff
 

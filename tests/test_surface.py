@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from patchkit.names.surface import DriftReport, Read, drift, reads
 from patchkit.outcome import Drift
+from patchkit.surface.defined import DriftReport, Read, drift, reads
 from patchkit.tree import SourceTree
 
 PATH = "vllm/v1/core/x.py"

@@ -12,7 +12,7 @@ from patchkit.diff import diff_files, format_files, parse_patch
 from patchkit.diff.model import blob_id
 from patchkit.errors import PatchkitError
 from patchkit.outcome import Drift, HunkOutcome, Status
-from patchkit.placing.rebase import PatchInput
+from patchkit.stacking.rebase import PatchInput
 from patchkit.surveying.base import Base, NoBase, find_base, given_base, said_ranges
 from patchkit.surveying.fit import Fit, fit_patches
 from patchkit.surveying.standing import Standing, Verdict, judge, judge_fit

@@ -89,10 +89,10 @@ def _stored(names: tuple[str, ...], folder: str | None) -> tuple[str, Graph]:
 
 def _plain(names: tuple[str, ...], base: str) -> tuple[str, Graph]:
     """Return the tree that patch files were made on, and their graph."""
-    from patchkit.placing.dependencies import dependencies
-    from patchkit.placing.rebase import plan_all, read_inputs
     from patchkit.repository.workspace import read_file
     from patchkit.series.graph import make_graph
+    from patchkit.stacking.dependencies import dependencies
+    from patchkit.stacking.rebase import plan_all, read_inputs
     from patchkit.syntax.tree import at_ease
 
     if not names:

@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from patchkit.config import Config
     from patchkit.installed.source import Source
-    from patchkit.placing.rebase import PatchInput
+    from patchkit.stacking.rebase import PatchInput
     from patchkit.tree import SourceTree
     from patchkit.upstream.index import Index
     from patchkit.upstream.pins import Pins
@@ -99,8 +99,8 @@ def tree_opener(config: Config, progress: Progress) -> Callable[[str], SourceTre
 
 def read_patch_files(names: Sequence[str]) -> list[PatchInput]:
     """Return the patches of files, in order; `-` is standard input, a mailbox gives one a mail."""
-    from patchkit.placing.rebase import read_inputs
     from patchkit.repository.workspace import read_file
+    from patchkit.stacking.rebase import read_inputs
 
     inputs: list[PatchInput] = []
     for name in names:

@@ -11,10 +11,10 @@ import click
 from patchkit.cli import render
 from patchkit.cli.options import here, json_option, read_patch_files, shown_path, tree_opener
 from patchkit.errors import ExitCode, PatchkitError
-from patchkit.placing.rebase import RebaseResult, rebase_series
 from patchkit.report import outcome_json, tree_json
 from patchkit.repository.workspace import read_folder, write_new_folder
 from patchkit.series.series import Series, SeriesEntry, format_series
+from patchkit.stacking.rebase import RebaseResult, rebase_series
 
 
 @click.command(short_help="Move plain patch files from one vLLM tree to another.")

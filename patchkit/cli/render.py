@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from patchkit.outcome import HunkOutcome
-    from patchkit.placing.rebase import RebaseResult
     from patchkit.repository.move import SeriesMove
     from patchkit.series.graph import Graph
+    from patchkit.stacking.rebase import RebaseResult
     from patchkit.upstream.progress import Progress
 
 PROGRESS_AFTER_S = 1.0

@@ -1,1 +1,1 @@
-"""What names mean: scopes, bindings, uses, and what new code relies on."""
+"""What names mean: scopes, bindings and uses."""

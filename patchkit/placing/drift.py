@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from patchkit.names.ground import Ground, ground_drifts
-from patchkit.names.program import Program
-from patchkit.names.protocol import NewCode, Protocols, Trees
-from patchkit.names.receivers import Code
-from patchkit.names.surface import DriftReport, Surface, reads
-from patchkit.names.uses import Landed, uses
 from patchkit.outcome import Drift, Status
 from patchkit.placing.landed import Landing, authored_lines
 from patchkit.placing.place import Verdict
 from patchkit.placing.plan import PatchPlan, PlannedFile
+from patchkit.surface.defined import DriftReport, Surface, reads
+from patchkit.surface.ground import Ground, ground_drifts
+from patchkit.surface.program import Program
+from patchkit.surface.protocol import NewCode, Protocols, Trees
+from patchkit.surface.receivers import Code
+from patchkit.surface.uses import Landed, uses
 from patchkit.syntax.tree import NotPythonError
 from patchkit.tree import SourceTree
 

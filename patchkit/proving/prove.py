@@ -9,7 +9,6 @@ from pathlib import Path
 
 from patchkit.config import Config
 from patchkit.errors import PatchkitError
-from patchkit.placing.rebase import RebasedPatch, RebaseResult, rebase_series
 from patchkit.proving.judge import TreeRun, explain
 from patchkit.proving.run import Runner, lay_out
 from patchkit.repository.applied import apply_series, with_overlay
@@ -25,6 +24,7 @@ from patchkit.repository.verdicts import (
 from patchkit.series.anchoring import series_inputs
 from patchkit.series.proof_digest import digest_patches, digest_tests
 from patchkit.series.verdict import StoredVerdict, judge
+from patchkit.stacking.rebase import RebasedPatch, RebaseResult, rebase_series
 from patchkit.tree import SourceTree
 
 OpenTree = Callable[[str], SourceTree]

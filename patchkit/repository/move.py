@@ -9,7 +9,6 @@ from pathlib import Path
 from patchkit.config import Config
 from patchkit.errors import PatchkitError
 from patchkit.outcome import Drift, HunkOutcome
-from patchkit.placing.rebase import PatchInput, Progress, RebasedPatch, RebaseResult, rebase_series
 from patchkit.repository.applied import apply_series, with_overlay
 from patchkit.repository.overlaid import overlay_drifts, split_accepted_files
 from patchkit.repository.session import Settled, Skip, decided
@@ -22,6 +21,7 @@ from patchkit.repository.store import (
 from patchkit.repository.verdicts import is_fresh, read_verdicts
 from patchkit.series.anchoring import series_inputs
 from patchkit.series.verdict import StoredVerdict, Verdict
+from patchkit.stacking.rebase import PatchInput, Progress, RebasedPatch, RebaseResult, rebase_series
 from patchkit.tree import SourceTree
 from patchkit.upstream.pins import normalise_version
 

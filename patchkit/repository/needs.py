@@ -8,13 +8,13 @@ from pathlib import Path
 
 from patchkit.diff import parse_patch
 from patchkit.diff.roots import resolve_roots
-from patchkit.placing.dependencies import dependencies
 from patchkit.placing.plan import PatchPlan, plan_patch
-from patchkit.placing.same_statement import SameStatement, same_statements
 from patchkit.repository.applied import with_overlay
 from patchkit.repository.store import Stored
 from patchkit.series.graph import Graph, closure, make_graph
 from patchkit.series.selection import Key, declared_needs
+from patchkit.stacking.dependencies import dependencies
+from patchkit.stacking.same_statement import SameStatement, same_statements
 from patchkit.syntax.tree import at_ease
 from patchkit.tree import SourceTree
 

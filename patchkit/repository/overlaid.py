@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from patchkit.names.imports import ImportUse, added_imports, check_import
-from patchkit.names.protocol import NewCode, Protocols, Trees
-from patchkit.names.surface import DriftReport
 from patchkit.outcome import Accepted, Drift
-from patchkit.placing.rebase import RebaseResult
 from patchkit.series.overlay import Overlay
+from patchkit.stacking.rebase import RebaseResult
+from patchkit.surface.defined import DriftReport
+from patchkit.surface.protocol import NewCode, Protocols, Trees
 from patchkit.syntax.tree import NotPythonError
 from patchkit.tree import PYTHON, SourceTree
 from patchkit.vllm.profile import VLLM

@@ -18,7 +18,6 @@ from patchkit.placing.adaptation import make_adaptation
 from patchkit.placing.landing import place_patch
 from patchkit.placing.place import Verdict
 from patchkit.placing.plan import hunk_of
-from patchkit.placing.rebase import RebasedPatch
 from patchkit.report import outcome_json
 from patchkit.repository.move import Request, SeriesMove
 from patchkit.repository.note import conflict_note
@@ -32,6 +31,7 @@ from patchkit.repository.session import (
     folder_digest,
     lay_out,
 )
+from patchkit.stacking.rebase import RebasedPatch
 from patchkit.tree import SourceTree
 
 

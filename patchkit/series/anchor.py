@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import tomlkit
 
 from patchkit.errors import PatchkitError
-from patchkit.names.surface import reads
 from patchkit.placing.adaptation import FINGERPRINT_FORMAT, fingerprint_hunk
 from patchkit.placing.file_edits import FileEdits, FileJob
 from patchkit.placing.landed import authored_lines
 from patchkit.placing.plan import PatchPlan, PlannedFile
 from patchkit.series.override import Overrides, format_overrides, parse_overrides
+from patchkit.surface.defined import reads
 from patchkit.syntax.build import parse_module, try_module
 from patchkit.syntax.edit import Edit
 from patchkit.syntax.outline import outline_of

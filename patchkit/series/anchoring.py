@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 
 from patchkit.diff import parse_patch
 from patchkit.placing.plan import PatchPlan, plan_patch
-from patchkit.placing.rebase import PatchInput
 from patchkit.series.anchor import format_anchors, generate_anchors, parse_anchors
 from patchkit.series.override import Overrides
 from patchkit.series.series import Series, anchors_name
+from patchkit.stacking.rebase import PatchInput
 from patchkit.tree import SourceTree
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchkit.placing.dependencies import Dependency
+from patchkit.stacking.dependencies import Dependency
 
 
 @dataclass(frozen=True)

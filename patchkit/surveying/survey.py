@@ -8,7 +8,7 @@ from functools import cached_property
 
 from patchkit.diff import parse_patch
 from patchkit.errors import PatchkitError
-from patchkit.placing.rebase import PatchInput, rebase_series
+from patchkit.stacking.rebase import PatchInput, rebase_series
 from patchkit.surveying.base import Base, NoBase, find_base, given_base, said_ranges
 from patchkit.surveying.fit import Fit, fit_patches, said_notes
 from patchkit.surveying.standing import Standing, Verdict, judge, judge_fit

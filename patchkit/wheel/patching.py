@@ -166,8 +166,8 @@ def _place_some(
 ) -> None:
     """Place the chosen patches on a tree without the others, each proven."""
     # a whole series does not need the engine, whose import takes longer than writing the wheel
-    from patchkit.placing.rebase import rebase_series
     from patchkit.series.anchoring import series_inputs
+    from patchkit.stacking.rebase import rebase_series
 
     for series in stored:
         chosen = {name for folder, name in selection.chosen if folder == series.folder}

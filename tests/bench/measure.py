@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from patchkit.placing import rebase
-from patchkit.placing.rebase import rebase_series
+from patchkit.stacking import rebase
+from patchkit.stacking.rebase import rebase_series
 from patchkit.tree import SourceTree
 from patchkit.upstream import open_tree
 from tests.bench.series import Drawn, draw_series

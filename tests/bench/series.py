@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from patchkit.diff import diff_files, format_files
 from patchkit.diff.model import FilePatch, Hunk
 from patchkit.errors import PatchkitError
-from patchkit.placing.rebase import PatchInput
+from patchkit.stacking.rebase import PatchInput
 from patchkit.tree import SourceTree
 
 # As in the series that patchkit was written for: 118 hunks, 15 patches, 30 files.

@@ -6,7 +6,7 @@ import pytest
 
 from patchkit.diff import parse_patch
 from patchkit.errors import PatchkitError
-from patchkit.placing.rebase import PatchInput, rebase_series
+from patchkit.stacking.rebase import PatchInput, rebase_series
 from patchkit.tree import SourceTree
 from tests.bench.where import draw_standing
 

@@ -27,7 +27,7 @@ import click
 from patchkit.diff import diff_files, format_files
 from patchkit.diff.model import FilePatch
 from patchkit.errors import PatchkitError
-from patchkit.placing.rebase import PatchInput, rebase_series
+from patchkit.stacking.rebase import PatchInput, rebase_series
 from patchkit.tree import SourceTree
 from patchkit.upstream import open_tree, shipped_pins
 from tests.bench.series import draw_series

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from patchkit.errors import PatchkitError
 from patchkit.outcome import HunkOutcome
-from patchkit.placing.rebase import port
+from patchkit.stacking.rebase import port
 from tests.bench_rebase.cases import Case
 from tests.bench_rebase.judge import Answer
 from tests.bench_rebase.source import is_python

@@ -12,9 +12,9 @@ import pytest
 from patchkit.cli import run
 from patchkit.cli.draw import tree_lines
 from patchkit.diff import diff_files, format_files
-from patchkit.placing.dependencies import Dependency
-from patchkit.placing.weave import HunkId
 from patchkit.series.graph import make_graph
+from patchkit.stacking.dependencies import Dependency
+from patchkit.stacking.weave import HunkId
 from patchkit.tree import SourceTree
 from tests.cli.test_check import HEADER, findings, write
 

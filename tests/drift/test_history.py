@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from patchkit.placing.rebase import PatchInput, rebase_series
+from patchkit.stacking.rebase import PatchInput, rebase_series
 from patchkit.tree import SourceTree
 from patchkit.upstream import open_tree, shipped_pins
 from tests.moves import diff

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchkit.placing.rebase import PatchInput, rebase_series
+from patchkit.stacking.rebase import PatchInput, rebase_series
 from tests.drift.trees import HOST, Files, found, text, tree
 from tests.moves import diff
 

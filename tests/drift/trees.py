@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from patchkit.outcome import Drift
-from patchkit.placing.rebase import PatchInput, rebase_series
+from patchkit.stacking.rebase import PatchInput, rebase_series
 from patchkit.tree import SourceTree
 from tests.moves import diff
 

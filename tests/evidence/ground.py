@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from patchkit.diff import Hunk
 from patchkit.outcome import HunkOutcome
-from patchkit.placing.rebase import RebasedPatch, RebaseResult
+from patchkit.stacking.rebase import RebasedPatch, RebaseResult
 from patchkit.tree import SourceTree
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from patchkit.outcome import Clash, HunkOutcome, Method, Status
-from patchkit.placing.rebase import RebasedPatch, RebaseResult
+from patchkit.stacking.rebase import RebasedPatch, RebaseResult
 from tests.evidence import code
 from tests.evidence.ground import Ground, grounds_of
 from tests.evidence.rejections import no_candidate, not_rejected

@@ -15,7 +15,7 @@ from packaging.version import Version
 
 import patchkit
 from patchkit.outcome import Status
-from patchkit.placing.rebase import RebaseResult
+from patchkit.stacking.rebase import RebaseResult
 from tests.history.changes import HistoryChange, tree
 
 Facts = Counter[tuple[str, str, str]]  # kind, scope, what

@@ -15,9 +15,9 @@ from patchkit import RebaseResult, SourceTree, port
 from patchkit.cli.render import why_lines
 from patchkit.diff import parse_patch
 from patchkit.outcome import HunkOutcome
-from patchkit.placing.rebase import PatchInput, rebase_series
 from patchkit.report import outcome_json
 from patchkit.series.anchoring import stored_overrides
+from patchkit.stacking.rebase import PatchInput, rebase_series
 from tests.evidence import code
 
 ROOT = Path(__file__).parents[2]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.names.protocol import NewCode, Protocols, Trees
-from patchkit.names.protocol_classes import Classes
+from patchkit.surface.protocol import NewCode, Protocols, Trees
+from patchkit.surface.protocol_classes import Classes
 from patchkit.tree import SourceTree
 from patchkit.upstream import open_tree
 

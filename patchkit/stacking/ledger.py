@@ -13,8 +13,6 @@ from patchkit.diff.model import FileChange
 from patchkit.names.unresolved import unresolved_beyond
 from patchkit.outcome import Method, Status
 from patchkit.placing.adaptation import Adaptation
-from patchkit.placing.carry import carry_back, with_hunks
-from patchkit.placing.dependencies import Dependency, Followed
 from patchkit.placing.file_edits import FileEdits, FileJob
 from patchkit.placing.landed import (
     Landing,
@@ -25,7 +23,9 @@ from patchkit.placing.landed import (
 from patchkit.placing.landing import place_patch
 from patchkit.placing.place import Verdict
 from patchkit.placing.plan import PatchPlan, PlannedFile
-from patchkit.placing.weave import HunkId
+from patchkit.stacking.carry import carry_back, with_hunks
+from patchkit.stacking.dependencies import Dependency, Followed
+from patchkit.stacking.weave import HunkId
 from patchkit.syntax.tree import NotPythonError
 from patchkit.tree import PYTHON, SourceTree
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from patchkit.names.bound_names import (
+from patchkit.names.definitions import last_name
+from patchkit.names.tree_index import TreeIndex
+from patchkit.surface.bound_names import (
     Node,
     body_of,
     imports_of,
@@ -13,8 +15,6 @@ from patchkit.names.bound_names import (
     stores_of,
     top_nodes,
 )
-from patchkit.names.definitions import last_name
-from patchkit.names.tree_index import TreeIndex
 from patchkit.tree import SourceTree
 
 _DEEPEST = 8  # imports of imports that are followed

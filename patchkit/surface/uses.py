@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from patchkit.names.bound_locals import around, locals_of
-from patchkit.names.reads import added_pieces
+from patchkit.surface.bound_locals import around, locals_of
+from patchkit.surface.reads import added_pieces
 from patchkit.syntax.build import parse_module
 
 

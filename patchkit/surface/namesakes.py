@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
-from patchkit.names.bound_names import FUNCTIONS, body_of
 from patchkit.names.mentions import CALLABLE
-from patchkit.names.program import Item, Program
+from patchkit.surface.bound_names import FUNCTIONS, body_of
+from patchkit.surface.program import Item, Program
 from patchkit.syntax.headings import headings_of
 
 _MEMBERS = frozenset({"field", "method", "self", "store"})

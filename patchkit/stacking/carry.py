@@ -12,7 +12,7 @@ from dataclasses import replace
 from patchkit.diff.model import FileChange, Hunk, Line
 from patchkit.placing.plan import PatchPlan, PlannedFile
 from patchkit.placing.propose import HunkJob, Lines, runs_of
-from patchkit.placing.weave import Cell, FileWeave, HunkId, Weaves
+from patchkit.stacking.weave import Cell, FileWeave, HunkId, Weaves
 from patchkit.syntax.edit import splice
 
 

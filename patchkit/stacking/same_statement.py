@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from patchkit.placing.file_edits import FileEdits, FileJob
 from patchkit.placing.plan import PatchPlan, PlannedFile
-from patchkit.placing.weave import FileWeave, HunkId, Touch, Weaves, weave
+from patchkit.stacking.weave import FileWeave, HunkId, Touch, Weaves, weave
 from patchkit.syntax.edit import Edit, head_end
 from patchkit.syntax.outline import MODULE, outline_or_none
 from patchkit.syntax.tree import STATEMENT_LISTS, Node, NotPythonError

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from patchkit.names.protocol_members import Signature
+from patchkit.surface.protocol_members import Signature
 from patchkit.syntax.tree import STRING_OR_COMMENT
 from patchkit.tree import SourceTree
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from patchkit.names.builtin_names import ATTRIBUTES, BUILTINS
 from patchkit.names.definitions import Signature
 from patchkit.names.mentions import CALLABLE
-from patchkit.names.reads import Read, reads
 from patchkit.names.tree_index import Found, TreeIndex
 from patchkit.outcome import Drift
+from patchkit.surface.reads import Read, reads
 from patchkit.tree import SourceTree
 
 __all__ = ["DriftReport", "Read", "Surface", "drift", "reads"]

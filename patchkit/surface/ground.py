@@ -9,24 +9,24 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from patchkit.names.bindings import binding_changes
 from patchkit.names.builtin_names import ATTRIBUTES
-from patchkit.names.callee import Callee, callee_of, has_setter, word_of
-from patchkit.names.choices import choices
 from patchkit.names.definitions import last_name
-from patchkit.names.held_values import (
+from patchkit.outcome import Drift
+from patchkit.surface.bindings import binding_changes
+from patchkit.surface.callee import Callee, callee_of, has_setter, word_of
+from patchkit.surface.choices import choices
+from patchkit.surface.held_values import (
     annotation_of,
     is_member,
     member_value,
     value_of,
     widened,
 )
-from patchkit.names.namesakes import Namesakes
-from patchkit.names.parameters import Parameter, arguments_of, bind, shape_of
-from patchkit.names.program import FOREIGN, Item, Program, absolute
-from patchkit.names.receivers import Code, Member, Thing, Typed, method_of
-from patchkit.names.uses import Landed, Use, function_of
-from patchkit.outcome import Drift
+from patchkit.surface.namesakes import Namesakes
+from patchkit.surface.parameters import Parameter, arguments_of, bind, shape_of
+from patchkit.surface.program import FOREIGN, Item, Program, absolute
+from patchkit.surface.receivers import Code, Member, Thing, Typed, method_of
+from patchkit.surface.uses import Landed, Use, function_of
 
 # What code reads alike.
 _READ_ALIKE = frozenset({"variable", "attribute", "property"})

@@ -14,16 +14,16 @@ from patchkit.diff.lines import Change, diff_lines
 from patchkit.diff.model import Patch
 from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
-from patchkit.names.surface import DriftReport
 from patchkit.outcome import HunkOutcome, Status
 from patchkit.placing.acceptance import Acceptance, split_accepted
 from patchkit.placing.adaptation import Adaptation
 from patchkit.placing.drift import drifts_of
 from patchkit.placing.landed import Landing, Span, shift_lines
 from patchkit.placing.landing import land_patch
-from patchkit.placing.ledger import LEFT_OUT, Ledger, Ready
 from patchkit.placing.place import Verdict
 from patchkit.placing.plan import PatchPlan, Unshipped, hunk_of, plan_patch
+from patchkit.stacking.ledger import LEFT_OUT, Ledger, Ready
+from patchkit.surface.defined import DriftReport
 from patchkit.syntax.tree import at_ease
 from patchkit.tree import SourceTree, as_tree
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from patchkit.names.callee import Callee
-from patchkit.names.parameters import Bound, Key, Parameter, arguments_of, bind, shape_of
-from patchkit.names.reads import pieces_of
+from patchkit.surface.callee import Callee
+from patchkit.surface.parameters import Bound, Key, Parameter, arguments_of, bind, shape_of
+from patchkit.surface.reads import pieces_of
 
 # The kind of a drift, the name of what drifted, and what is said of it.
 Change = tuple[str, str, str]

@@ -10,20 +10,20 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from patchkit.names.protocol_calls import Use, Uses, header_around, shown
-from patchkit.names.protocol_changes import (
+from patchkit.outcome import Drift
+from patchkit.surface.defined import DriftReport
+from patchkit.surface.protocol_calls import Use, Uses, header_around, shown
+from patchkit.surface.protocol_changes import (
     Refusal,
     is_served,
     kind_is_left,
     refusals,
     stale_defaults,
 )
-from patchkit.names.protocol_classes import Classes, Known, Lineage, ModuleShape, module_shape
-from patchkit.names.protocol_inherited import Ground, Heir, inherited_changes
-from patchkit.names.protocol_members import ClassShape, Member, Signature
-from patchkit.names.protocol_siblings import Siblings
-from patchkit.names.surface import DriftReport
-from patchkit.outcome import Drift
+from patchkit.surface.protocol_classes import Classes, Known, Lineage, ModuleShape, module_shape
+from patchkit.surface.protocol_inherited import Ground, Heir, inherited_changes
+from patchkit.surface.protocol_members import ClassShape, Member, Signature
+from patchkit.surface.protocol_siblings import Siblings
 from patchkit.tree import SourceTree
 
 Lines = Sequence[tuple[int, int]]

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from patchkit.names.builtin_names import BUILTINS
-from patchkit.names.protocol_members import ClassShape, blocks, class_shape, dotted
+from patchkit.surface.protocol_members import ClassShape, blocks, class_shape, dotted
 from patchkit.tree import SourceTree
 
 # What takes no part in a protocol, and what makes classes whose members mean something else.

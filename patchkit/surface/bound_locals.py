@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 
-from patchkit.names.bound_names import FUNCTIONS
 from patchkit.names.definitions import last_name
+from patchkit.surface.bound_names import FUNCTIONS
 
 # How, and what tells it: "self"; "type" with an annotation; "value" with an expression; "element"
 # with what a `for` goes over; "import" with `module:name`; "" where nothing tells it.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from patchkit.names.protocol_calls import Uses
-from patchkit.names.protocol_classes import Known, Lineage
-from patchkit.names.protocol_members import DataField, Member
-from patchkit.names.protocol_siblings import Sibling, Siblings
+from patchkit.surface.protocol_calls import Uses
+from patchkit.surface.protocol_classes import Known, Lineage
+from patchkit.surface.protocol_members import DataField, Member
+from patchkit.surface.protocol_siblings import Sibling, Siblings
 
 _TRUTH = frozenset({"True", "False"})
 # How many peers turn a new switch before it is told. Of vLLM's attention backends 7 of 27 turn

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from functools import lru_cache
 
-from patchkit.names.bound_names import body_of, stores_of
-from patchkit.names.callee import base_names, is_dataclass, is_enum
 from patchkit.names.definitions import last_name
-from patchkit.names.parameters import alternatives, canonical_type
-from patchkit.names.program import Item, Program
+from patchkit.surface.bound_names import body_of, stores_of
+from patchkit.surface.callee import base_names, is_dataclass, is_enum
+from patchkit.surface.parameters import alternatives, canonical_type
+from patchkit.surface.program import Item, Program
 
 # Members of these are numbers to whoever reads them; elsewhere `auto()` says that none is meant.
 _NUMBERS = frozenset({"IntEnum", "IntFlag", "Flag"})

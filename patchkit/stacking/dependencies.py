@@ -15,9 +15,9 @@ from patchkit.names.mentions import CALLABLE
 from patchkit.names.tree_index import TreeIndex
 from patchkit.placing.landed import authored_lines
 from patchkit.placing.plan import PatchPlan, PlannedFile
-from patchkit.placing.provided import Provided, module_of, provided_by
-from patchkit.placing.relied import Use, uses_in
-from patchkit.placing.weave import HunkId, Touch, strongest, weave
+from patchkit.stacking.provided import Provided, module_of, provided_by
+from patchkit.stacking.relied import Use, uses_in
+from patchkit.stacking.weave import HunkId, Touch, strongest, weave
 from patchkit.syntax.build import try_module
 from patchkit.tree import PYTHON, SourceTree
 

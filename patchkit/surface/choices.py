@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from patchkit.names.definitions import last_name
-from patchkit.names.program import Item, Program
+from patchkit.surface.program import Item, Program
 
 _AROUND = frozenset({"Optional", "ClassVar", "Final", "Annotated"})
 _DEEPEST = 8  # names of types that stand for other types

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from patchkit.names.bound_locals import decorators
-from patchkit.names.bound_names import FUNCTIONS, body_of
 from patchkit.names.definitions import TRANSPARENT, last_name
-from patchkit.names.parameters import Parameter, canonical_type, parameters_of
-from patchkit.names.program import Item, Program
-from patchkit.names.receivers import PROPERTIES, Member, Thing
+from patchkit.surface.bound_locals import decorators
+from patchkit.surface.bound_names import FUNCTIONS, body_of
+from patchkit.surface.parameters import Parameter, canonical_type, parameters_of
+from patchkit.surface.program import Item, Program
+from patchkit.surface.receivers import PROPERTIES, Member, Thing
 
 _ENUMS = frozenset({"Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"})
 _FIELDS = frozenset({"field", "Field"})

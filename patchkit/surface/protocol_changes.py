@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from patchkit.names.protocol_calls import Passed, binds
-from patchkit.names.protocol_members import Member, Parameter, Signature
+from patchkit.surface.protocol_calls import Passed, binds
+from patchkit.surface.protocol_members import Member, Parameter, Signature
 
 # How a member is asked for: values are read, methods are called.
 _VALUES = frozenset({"attribute", "property"})

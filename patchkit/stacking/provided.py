@@ -15,7 +15,7 @@ from patchkit.diff.model import FileChange
 from patchkit.placing.landed import authored_lines
 from patchkit.placing.plan import PatchPlan, PlannedFile
 from patchkit.placing.units import Lines
-from patchkit.placing.weave import HunkId
+from patchkit.stacking.weave import HunkId
 from patchkit.syntax.build import try_module
 from patchkit.tree import PYTHON
 

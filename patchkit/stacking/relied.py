@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple, TypeGuard
 
-from patchkit.placing.provided import FUNCTIONS, blocks, inner, is_self, reaches
 from patchkit.placing.units import Lines
+from patchkit.stacking.provided import FUNCTIONS, blocks, inner, is_self, reaches
 
 _BY_NAME = frozenset({"getattr", "hasattr"})
 

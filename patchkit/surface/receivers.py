@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from patchkit.names.bound_locals import decorators, locals_of
-from patchkit.names.bound_names import body_of, method_around
 from patchkit.names.builtin_names import BUILTINS
 from patchkit.names.definitions import last_name
-from patchkit.names.program import FOREIGN, Item, Module, Program, absolute
+from patchkit.surface.bound_locals import decorators, locals_of
+from patchkit.surface.bound_names import body_of, method_around
+from patchkit.surface.program import FOREIGN, Item, Module, Program, absolute
 
 _LISTS = frozenset(
     (

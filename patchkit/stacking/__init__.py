@@ -1,0 +1,1 @@
+"""A series in order: what its patches need of each other, and the run over all of them."""

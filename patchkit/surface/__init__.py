@@ -1,0 +1,1 @@
+"""What new code relies on, and whether a target still has it as it was."""
