@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from patchkit.outcome import Drift, Status
 from patchkit.placing.landed import Landing, authored_lines
-from patchkit.placing.place import Verdict
 from patchkit.placing.plan import PatchPlan, PlannedFile
+from patchkit.placing.verdict import Verdict
 from patchkit.surface.defined import DriftReport, Surface, reads
 from patchkit.surface.ground import Ground, ground_drifts
 from patchkit.surface.program import Program

@@ -9,9 +9,9 @@ from patchkit.diff.lines import Change
 from patchkit.diff.model import FileChange
 from patchkit.names.imports import module_of
 from patchkit.outcome import Status
-from patchkit.placing.place import Verdict
 from patchkit.placing.plan import PatchPlan, PlannedFile
 from patchkit.placing.units import NEEDED, Fact, facts_added
+from patchkit.placing.verdict import Verdict
 
 Span = tuple[str, int, int]  # path, first and last line, 1-based and inclusive
 

@@ -21,11 +21,11 @@ from patchkit.placing.adaptation import (
     definitions_around,
 )
 from patchkit.placing.landed import Landing, Missing, Span, authored_lines, shift_lines
-from patchkit.placing.place import Verdict
 from patchkit.placing.place_file import place_file
 from patchkit.placing.placers import Placers
 from patchkit.placing.plan import PatchPlan
 from patchkit.placing.standing import unchecked, violations
+from patchkit.placing.verdict import Verdict
 from patchkit.tree import SourceTree
 
 

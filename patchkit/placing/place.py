@@ -12,44 +12,22 @@ from dataclasses import dataclass, replace
 
 from patchkit.names.occurrences import UnsureError
 from patchkit.names.rename import redo, renamed
-from patchkit.outcome import Clash, Evidence, Method, Rejected, Rename, Status
+from patchkit.outcome import Clash, Evidence, Rejected, Status
+from patchkit.placing.cascade import Cascade
 from patchkit.placing.clash import clash_of, name_clash
 from patchkit.placing.correspond import Correspondence
 from patchkit.placing.elsewhere import definitions_elsewhere
-from patchkit.placing.file_edits import FileEdits, Group, changes_from_pieces, finest_changes
+from patchkit.placing.file_edits import FileEdits, Group, finest_changes
+from patchkit.placing.landed_lines import lines_of
 from patchkit.placing.presence import find_upstream, find_whole, may_be_left_out
 from patchkit.placing.proof import Proven, Refuted, prove
-from patchkit.placing.propose import Piece, Proposal, Region, by_text, text_misfit
-from patchkit.placing.typed import place_edits
+from patchkit.placing.propose import Proposal
+from patchkit.placing.verdict import Verdict
 from patchkit.placing.views import View, Views
 from patchkit.syntax.align import Alignment
-from patchkit.syntax.edit import Change, Edit, InexactError, splice
+from patchkit.syntax.edit import Edit, InexactError, splice
 from patchkit.syntax.outline import MODULE, name_of, outline_of
-from patchkit.syntax.tree import STATEMENT_LISTS, Module, Node
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What became of one hunk in one file.
-
-    `lines` are (first, last), 1-based and inclusive, in the file at `path` with the patch's other
-    hunks of that file landed too.
-    """
-
-    status: Status
-    definition_before: str | None = None
-    path: str | None = None
-    definition_after: str | None = None
-    method: Method | None = None
-    evidence: tuple[Evidence, ...] = ()
-    lines: tuple[int, int] | None = None
-    reason: str | None = None
-    candidates: tuple[str, ...] = ()
-    blocked_by: tuple[str, ...] = ()
-    adds_statements: bool = True
-    renames: tuple[Rename, ...] = ()
-    rejected: tuple[Rejected, ...] = ()
-    clash: Clash | None = None
+from patchkit.syntax.tree import STATEMENT_LISTS, Module
 
 
 @dataclass(frozen=True)
@@ -66,37 +44,6 @@ class Placed:
     refused: tuple[Rejected, ...] = ()
 
 
-def lines_of(source: bytes, pieces: Sequence[Piece]) -> list[tuple[int, int]]:
-    """Return, for each piece, the lines (1-based, inclusive) that it takes up once all are made."""
-    result = splice(source, pieces)
-    changes = changes_from_pieces(pieces)
-    order = sorted(range(len(pieces)), key=lambda i: (pieces[i][0], pieces[i][1]))
-    lines = {}
-    for index, change in zip(order, changes, strict=True):
-        start, end = _changed(source[change.start : change.end], result, change)
-        first = result.count(b"\n", 0, start) + 1
-        last = result.count(b"\n", 0, max(end - 1, start)) + 1
-        lines[index] = (first, max(first, last))
-    return [lines[i] for i in range(len(pieces))]
-
-
-def _changed(old: bytes, result: bytes, change: Change) -> tuple[int, int]:
-    """The span of a piece in the result without what it only repeats, and without outer spaces."""
-    text = result[change.new_start : change.new_end]
-    head = _common(old, text)
-    tail = _common(old[head:][::-1], text[head:][::-1])
-    core = text[head : len(text) - tail]
-    blank = len(core) - len(core.lstrip()) if core.strip() else 0
-    start = change.new_start + head + blank
-    return start, start + len(core.strip())
-
-
-def _common(one: bytes, other: bytes) -> int:
-    """How many leading bytes two texts share."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
 class PythonPlacer:
     """Places the hunks of one file onto one target."""
 
@@ -105,6 +52,7 @@ class PythonPlacer:
         self.path = path
         self.correspondence = correspondence
         self.views = Views(edits, path, correspondence)
+        self.cascade = Cascade(edits, path, self.views)
         self._alignments: dict[str, Alignment] = {}
         # by the number of a group's first hunk
         self._there: dict[int, Verdict | None] = {}
@@ -137,7 +85,7 @@ class PythonPlacer:
     def _place_together(self, groups: list[Group]) -> list[Placed] | None:
         chosen: list[tuple[Group, View, Proposal]] = []
         for group in groups:
-            first = next(self._proposals(group), None)
+            first = next(self.cascade.of(group), None)
             if first is None or next(self.views.split(group), None) is not None:
                 return None
             chosen.append((group, *first))
@@ -163,9 +111,9 @@ class PythonPlacer:
     def _place_one(self, group: Group, placed: list[Placed]) -> Verdict | None:
         """Add a group to what is placed, or return why it cannot be."""
         refusals: list[Rejected] = []
-        found = self._first_proven(self._proposals(group), group, placed, refusals)
+        found = self._first_proven(self.cascade.of(group), group, placed, refusals)
         for view in self.views.split(group):
-            other = self._first_proven(self._proposals_in(view, group), group, placed, refusals)
+            other = self._first_proven(self.cascade.seen_in(view, group), group, placed, refusals)
             if other is None:
                 continue
             if found is not None and _result([found]) != _result([other]):
@@ -196,69 +144,6 @@ class PythonPlacer:
                 continue
             return Placed(group, view, proposal, outcome)
         return None
-
-    # Proposals -------------------------------------------------------------------------------
-
-    def _proposals(self, group: Group) -> Iterator[tuple[View, Proposal]]:
-        for view in self.views.of(group):
-            yield from self._proposals_in(view, group)
-
-    def _proposals_in(self, view: View, group: Group) -> Iterator[tuple[View, Proposal]]:
-        lead = view.evidence[0] if view.evidence else None
-        if group.there:
-            yield from self._typed(view, group)  # the text engines know whole hunks only
-            return
-        if view.path == self.path and view.method is not Method.MOVED:
-            texts = [by_text(h, view.ground.lines, view.path) for h in group.hunks]
-            whole = [t for t in texts if t is not None]
-            if len(whole) == len(texts):
-                joined = _joined(whole)
-                if view.evidence:
-                    said = f"with upstream's rename taken back, {joined.evidence.text}"
-                    fact = Evidence(joined.evidence.kind, said)
-                    joined = replace(joined, method=Method.RENAMED, evidence=fact)
-                yield view, joined
-        merged = self._merge(group, view)
-        if merged is not None:
-            text = "its lines and both neighbours are unchanged in the definition"
-            how = lead or Evidence("merge3", text)
-            yield view, Proposal(view.path, view.method or Method.MERGE3, merged, how)
-        yield from self._typed(view, group)
-
-    def _typed(self, view: View, group: Group) -> Iterator[tuple[View, Proposal]]:
-        lead = view.evidence[0] if view.evidence else None
-        typed = place_edits(group.edits, view.alignment)
-        if typed is not None:
-            how = lead or Evidence("typed", "what it replaces, or its neighbours, are there")
-            yield view, Proposal(view.path, view.method or Method.TYPED, typed, how)
-
-    def _merge(self, group: Group, view: View) -> tuple[Piece, ...] | None:
-        pieces = []
-        for hunk in group.hunks:
-            for run in hunk.runs:
-                region = self._region(group, run.start, run.end, view)
-                piece = view.merger.place(run, region) if region else None
-                if piece is None:
-                    return None
-                pieces.append(piece)
-        return tuple(pieces)
-
-    def _region(self, group: Group, start: int, end: int, view: View) -> Region | None:
-        """The innermost definition around the edits of a run, and its image."""
-        base = self.edits.base
-        low, high = self.edits.lines.starts[start], self.edits.lines.starts[end]
-        touched = [e for e in group.edits if e.start <= high and low <= e.end]
-        outline = outline_of(base)
-        around = {outline.enclosing(e.container) for e in touched}
-        definition = around.pop() if len(around) == 1 else None
-        if definition is None:
-            return view.merger.whole()
-        image = view.alignment.image(definition)
-        if image is None:
-            return None
-        target = view.ground.module
-        shift = target.column(image.start) - base.column(definition.start)
-        return Region(_line_range(base, definition), _line_range(target, image), shift)
 
     # Verdicts --------------------------------------------------------------------------------
 
@@ -329,7 +214,7 @@ class PythonPlacer:
         facts = tuple(dict.fromkeys(fact for _, fact in there))
         without = Group(group.hunks, rest, facts)
         if not any(
-            isinstance(_prove([(without, v, p)]), Proven) for v, p in self._proposals(without)
+            isinstance(_prove([(without, v, p)]), Proven) for v, p in self.cascade.of(without)
         ):
             return False
         self._rest[group.hunks[0].number] = without
@@ -345,7 +230,7 @@ class PythonPlacer:
         """Whether the edits that are there are more than a coincidence: no proposal fits whole."""
         group = self.edits.group_of(missing)
         return not any(
-            isinstance(_prove([(group, v, p)]), Proven) for v, p in self._proposals(group)
+            isinstance(_prove([(group, v, p)]), Proven) for v, p in self.cascade.of(group)
         )
 
     def _placed(self, member: Placed) -> Verdict:
@@ -356,7 +241,7 @@ class PythonPlacer:
             member.proposal.evidence, *self.views.likeness(group, view), *view.evidence,
             *member.proven.evidence_for(group.edits), *group.there,
         )  # fmt: skip
-        silent = self._silent(group, view, member.proposal.method)
+        silent = self.cascade.silent(group, view, member.proposal.method)
         original = view.ground.original
         names = (name_clash(e, view.alignment, view.path, original) for e in group.edits)
         return Verdict(
@@ -379,24 +264,6 @@ class PythonPlacer:
                 break
         return renamed(landed, view.ground.renamings)
 
-    def _silent(self, group: Group, view: View, placed_by: Method | None = None) -> list[Rejected]:
-        """The text engines that proposed nothing in a view, and why; none better than what did."""
-        found: list[Rejected] = []
-        if placed_by in (Method.EXACT, Method.OFFSET):
-            return found
-        if view.path == self.path and view.method is not Method.MOVED:
-            misfits = [text_misfit(hunk, view.ground.lines) for hunk in group.hunks]
-            found += [Rejected("method", "offset", m) for m in misfits if m]
-        if placed_by is Method.MERGE3 or self._merge(group, view) is not None:
-            return found
-        for hunk in group.hunks:
-            for run in hunk.runs:
-                region = self._region(group, run.start, run.end, view)
-                nowhere = f"{view.path} has no counterpart of its definition"
-                misfit = view.merger.misfit(run, region) if region else nowhere
-                found += [Rejected("method", "merge3", misfit)] if misfit else []
-        return list(dict.fromkeys(found))
-
     def _two_places(self, group: Group, one: Placed, other: Placed) -> Verdict:
         names = [self._placed(p).definition_after for p in (one, other)]
         reason = f"it fits `{names[0]}` as well as `{names[1]}`, with different results"
@@ -409,7 +276,7 @@ class PythonPlacer:
     def _conflict(self, group: Group, refusals: list[Rejected]) -> Verdict:
         name = self._name(group)
         view = next(self.views.of(group), None)
-        silent = self._silent(group, view) if view is not None else []
+        silent = self.cascade.silent(group, view) if view is not None else []
         tried = (*silent, *dict.fromkeys(refusals), *self.views.rejected(group))
         bare = [name_of(d) for d in self.views.definitions(group)]
         places = tuple(p for b in bare for p in self.correspondence.places_of(b, self.path))
@@ -467,10 +334,6 @@ def _line(edit: Edit) -> int:
     return edit.container.module.line_at(edit.start)
 
 
-def _line_range(module: Module, node: Node) -> tuple[int, int]:
-    return module.line_at(node.start) - 1, module.line_at(max(node.start, node.end - 1))
-
-
 def _result(members: Sequence[Placed]) -> bytes:
     """The target file with some groups placed and upstream's renames made again."""
     ground = members[0].view.ground
@@ -489,13 +352,6 @@ def _spans(members: Sequence[Placed]) -> dict[int, tuple[int, int]]:
         low, high = spans.get(id(member), (first, last))
         spans[id(member)] = (min(first, low), max(last, high))
     return spans
-
-
-def _joined(proposals: list[Proposal]) -> Proposal:
-    """One proposal for a group: it is as exact as its least exact part."""
-    worst = max(proposals, key=lambda p: p.method is Method.OFFSET)
-    pieces = tuple(piece for p in proposals for piece in p.pieces)
-    return Proposal(worst.path, worst.method, pieces, worst.evidence)
 
 
 def _by_path(placed: Sequence[Placed]) -> dict[str, list[Placed]]:

@@ -10,10 +10,10 @@ from patchkit.outcome import Evidence, Method, Status
 from patchkit.placing.clash import file_clash
 from patchkit.placing.elsewhere import file_elsewhere, same_file
 from patchkit.placing.file_edits import FileJob
-from patchkit.placing.place import Verdict
 from patchkit.placing.place_text import place_text
 from patchkit.placing.placers import Placers
 from patchkit.placing.plan import PlannedFile
+from patchkit.placing.verdict import Verdict
 from patchkit.syntax.build import try_module
 from patchkit.tree import PYTHON, SourceTree
 

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from patchkit.outcome import Evidence, Method, Status
 from patchkit.placing.file_edits import FileJob
-from patchkit.placing.place import Verdict, lines_of
+from patchkit.placing.landed_lines import lines_of
 from patchkit.placing.propose import HunkJob, Lines, Merger, Piece, Proposal, by_text
+from patchkit.placing.verdict import Verdict
 from patchkit.syntax.edit import splice
 
 

@@ -23,10 +23,10 @@ from patchkit.placing.landed import (
     is_there,
     missing_from,
 )
-from patchkit.placing.place import Verdict
 from patchkit.placing.placers import Placers
 from patchkit.placing.plan import PatchPlan, PlannedFile
 from patchkit.placing.units import Fact, facts_added, missing_partner
+from patchkit.placing.verdict import Verdict
 from patchkit.syntax.tree import NotPythonError, compile_error
 from patchkit.tree import SourceTree
 

@@ -16,8 +16,8 @@ from patchkit.outcome import HunkOutcome, Status
 from patchkit.placing.acceptance import accept
 from patchkit.placing.adaptation import make_adaptation
 from patchkit.placing.landing import place_patch
-from patchkit.placing.place import Verdict
 from patchkit.placing.plan import hunk_of
+from patchkit.placing.verdict import Verdict
 from patchkit.report import outcome_json
 from patchkit.repository.move import Request, SeriesMove
 from patchkit.repository.note import conflict_note

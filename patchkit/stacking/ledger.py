@@ -21,8 +21,8 @@ from patchkit.placing.landed import (
     missing_from,
 )
 from patchkit.placing.landing import place_patch
-from patchkit.placing.place import Verdict
 from patchkit.placing.plan import PatchPlan, PlannedFile
+from patchkit.placing.verdict import Verdict
 from patchkit.stacking.carry import carry_back, with_hunks
 from patchkit.stacking.dependencies import Dependency, Followed
 from patchkit.stacking.weave import HunkId

@@ -20,8 +20,8 @@ from patchkit.placing.adaptation import Adaptation
 from patchkit.placing.drift import drifts_of
 from patchkit.placing.landed import Landing, Span, shift_lines
 from patchkit.placing.landing import land_patch
-from patchkit.placing.place import Verdict
 from patchkit.placing.plan import PatchPlan, Unshipped, hunk_of, plan_patch
+from patchkit.placing.verdict import Verdict
 from patchkit.stacking.ledger import LEFT_OUT, Ledger, Ready
 from patchkit.surface.defined import DriftReport
 from patchkit.syntax.tree import at_ease
