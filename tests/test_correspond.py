@@ -198,3 +198,18 @@ def test_a_changed_function_went_where_three_others_of_its_file_went_word_for_wo
     assert refuses(base, authored, {**target, "vllm/new.py": other})
     # nor three that stayed where they were as well
     assert refuses(base, authored, {**target, PATH: rest + company(3)})
+
+
+def test_of_many_definitions_of_a_name_a_conflict_shows_the_nearest() -> None:
+    base = "class K:\n    def run(self):\n        return 1\n"
+    target = {PATH: base.replace("return 1", "return 3")}
+    other = "class Other:\n    def run(self):\n        return 1\n"
+    near = PATH.rpartition("/")[0]
+    target |= {f"{near}/z{number}.py": other for number in range(3)}
+    target |= {f"vllm/a/far{number:02}.py": other for number in range(20)}
+    (outcome,) = move(base, base.replace("return 1", "return 2"), target).outcomes
+    assert outcome.candidates[:4] == (
+        f"{PATH}:2 K.run",
+        *(f"{near}/z{number}.py:2 Other.run" for number in range(3)),
+    )
+    assert len(outcome.candidates) == 12

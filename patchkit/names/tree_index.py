@@ -85,12 +85,12 @@ class TreeIndex:
         if self._near is None:
             python = [p for p in self.tree.files if p.endswith(PYTHON)]
             here = PurePosixPath(self._path).parts
-            self._near = tuple(sorted(python, key=lambda p: _distance(here, p))[:_NEAR])
+            self._near = tuple(sorted(python, key=lambda p: distance(here, p))[:_NEAR])
         return self._near
 
 
-def _distance(here: tuple[str, ...], path: str) -> tuple[int, str]:
-    """The steps from one file to another through their common folder."""
+def distance(here: tuple[str, ...], path: str) -> tuple[int, str]:
+    """Return the steps from one file to another through their common folder, to sort by."""
     there = path.split("/")
     common = 0
     for one, other in zip(here, there, strict=False):

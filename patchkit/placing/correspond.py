@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from patchkit.names.imports import added_imports
 from patchkit.names.rename import extends
+from patchkit.names.tree_index import distance
 from patchkit.outcome import Evidence, Method, Rejected
 from patchkit.placing.likeness import (
     STATEMENTS,
@@ -48,6 +49,7 @@ LEAD = 0.15
 COMPANY = 3
 # Of what was looked at and not taken, a report names the likeliest: common names are defined often.
 RUNNERS_UP = 3
+MOST_PLACES = 12  # candidates that a person is shown
 
 Score = tuple[float, str, str, Node]  # likeness, path, qualified name, definition
 
@@ -350,8 +352,7 @@ class Correspondence:
                 yield Correspondent(path, other, node, Method.MOVED, Evidence("split", text))
 
     def _files_defining(self, bare: str, first: str) -> list[str]:
-        head = rb"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+%b\b"
-        pattern = re.compile(head % bare.encode(), re.MULTILINE)
+        pattern = _defining(bare)
         paths = [p for p in self._containing(bare.encode()) if p.endswith(".py") and p != first]
         places = [p for p in paths if pattern.search(self.target.files[p])]
         return [first, *places]
@@ -364,12 +365,23 @@ class Correspondence:
         return sorted(self.target.python_holding(word))
 
     def places_of(self, bare: str, first: str) -> tuple[str, ...]:
-        """Where the target defines something of this name: what a person would look at."""
-        found = []
-        for path in self._files_defining(bare, first):
-            headings = headings_of(self.target.files.get(path, b""))
-            found += [f"{path}:{h.line} {h.name}" for h in headings if h.bare == bare]
-        return tuple(found)
+        """Where the target defines something of this name, the nearest: what to look at."""
+        pattern, found = _defining(bare), []
+        here = tuple(first.split("/"))
+        paths = sorted(self._containing(bare.encode()), key=lambda p: distance(here, p))
+        for path in dict.fromkeys([first, *paths]):
+            content = self.target.files.get(path, b"")
+            if pattern.search(content):
+                headings = headings_of(content)
+                found += [f"{path}:{h.line} {h.name}" for h in headings if h.bare == bare]
+            if len(found) >= MOST_PLACES:  # of `__init__` there are thousands
+                break
+        return tuple(found[:MOST_PLACES])
+
+
+def _defining(bare: str) -> re.Pattern[bytes]:
+    head = rb"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+%b\b"
+    return re.compile(head % bare.encode(), re.MULTILINE)
 
 
 def _named_after(close: list[Score]) -> list[Score]:
