@@ -126,6 +126,13 @@ def bench_rebase(session: nox.Session) -> None:
 
 
 @nox.session
+def history(session: nox.Session) -> None:
+    """Judge "already upstream" on real changes, on every release: nox -s history [-- --out FILE]"""
+    install(session, "test")
+    session.run("python", "-m", "tests.history", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check the rules of pyproject.toml."""
     install(session, "lint", package=False)
