@@ -55,6 +55,16 @@ def authored_lines(file: PlannedFile, number: int) -> list[tuple[int, int]]:
     return ranges
 
 
+def removed_lines(file: PlannedFile, number: int) -> list[tuple[int, int]]:
+    """Return the 1-based inclusive line ranges that a hunk takes from its base file."""
+    return [
+        (run.start + 1, run.end)
+        for job in file.jobs
+        for run in job.runs
+        if job.number == number and run.end > run.start
+    ]
+
+
 def shift_lines(lines: tuple[int, int], changes: Sequence[Change]) -> tuple[int, int]:
     """Return where lines (first, last), 1-based and inclusive, stand after some changes."""
     first, last = lines

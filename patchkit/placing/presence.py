@@ -16,6 +16,7 @@ from patchkit.placing.passage import find_passage, passage_of
 from patchkit.placing.sameness import manner, same_code
 from patchkit.syntax.align import Alignment
 from patchkit.syntax.edit import Edit
+from patchkit.syntax.match import key_of
 from patchkit.syntax.outline import outline_of
 from patchkit.syntax.tree import (
     OPERAND_LISTS,
@@ -196,12 +197,24 @@ def _absent(
     """Whether what the edit removes is gone for certain."""
     new_digests = {n.digest for n in inserted}
     gone = [n for n in removed if n.digest not in new_digests]
+    if any(_is_named_still(n, edit, container) for n in gone):
+        return False
     for node in gone:
         if _count(container, node) > _count(edit.new_container, node):
             return False
     if inserted:
         return True
     return _closed_gap(edit, container, authored)
+
+
+def _is_named_still(node: Node, edit: Edit, container: Node) -> bool:
+    """Whether the target's list has something under the name of what an edit takes away."""
+    key, name = key_of(node), edit.slot
+    there, new = container.slot_named(name), edit.new_container.slot_named(name)
+    if key is None or there is None:
+        return False
+    kept = [key_of(n) for n in new.nodes] if new is not None else []
+    return key not in kept and any(key_of(n) == key for n in there.nodes)
 
 
 def _count(container: Node, wanted: Node) -> int:

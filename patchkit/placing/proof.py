@@ -154,12 +154,39 @@ def _misplaced(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted |
     if is_clause and not same_tests(edit.container, counterpart.container):
         text = f"upstream changed what comes before it: {_where(counterpart)}"
         return Refuted("same-place", text)
+    moved = [*edit.removed, statement_of(edit.container)]
+    if any(_crosses_siblings(node, alignment) for node in moved if node.kind != "Comment"):
+        text = f"upstream wrote the same code in another block: {_where(counterpart)}"
+        return Refuted("same-place", text)
     if _wraps_again(edit, counterpart, alignment):
         text = f"upstream has put the same block around it: {_where(counterpart)}"
         return Refuted("nothing-doubled", text)
     if any(n.kind != "Comment" for n in edit.removed):
         return None
     return _neighbours(edit, counterpart, alignment)
+
+
+def _crosses_siblings(node: Node, alignment: Alignment) -> bool:
+    """Whether the block that now has a statement stands on the other side of a sibling of it."""
+    image = alignment.image(node)
+    home = alignment.image(node.parent) if node.parent is not None else None
+    slot = node.parent.slot_named(node.slot) if node.parent is not None else None
+    if image is None or home is None or slot is None or node.slot not in STATEMENT_LISTS:
+        return False
+    if image.parent is home:
+        return False  # order in its own list is the business of the neighbours
+    block = next((n for n in image.ancestors() if n.parent is home), None)
+    if block is None:
+        return False
+    for sibling in slot.nodes:
+        there = alignment.image(sibling) if sibling.kind != "Comment" else None
+        if sibling is node or there is None or there.parent is not home:
+            continue
+        if sibling.end <= node.start and block.end <= there.start:
+            return True
+        if sibling.start >= node.end and there.end <= block.start:
+            return True
+    return False
 
 
 def _wraps_again(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:

@@ -22,10 +22,11 @@ from patchkit.placing.landed import (
     authored_lines,
     is_there,
     missing_from,
+    removed_lines,
 )
 from patchkit.placing.placers import Placers
 from patchkit.placing.plan import PatchPlan, PlannedFile
-from patchkit.placing.units import Fact, facts_added, missing_partner
+from patchkit.placing.units import NEEDED, Fact, facts_added, missing_partner
 from patchkit.placing.verdict import Verdict
 from patchkit.syntax.tree import NotPythonError, compile_error
 from patchkit.tree import SourceTree
@@ -57,7 +58,42 @@ def violations(
             if partner is not None and number not in found:
                 found[number] = _blocked(landing.verdicts[number], *partner)
     # hunks that land for nothing are looked for last: until then others may still come out
-    return found or _pointless(plan, base, landing, placers)
+    return found or _taken_away(plan, landing) or _pointless(plan, base, landing, placers)
+
+
+def _taken_away(plan: PatchPlan, landing: Landing) -> dict[int, Verdict]:
+    """The placed hunks that take away what hunks still use that did not land.
+
+    What the patch no longer says, read backwards: the uses that stay want their definitions.
+    """
+    open_hunks = [n for n, verdict in landing.verdicts.items() if not is_there(verdict)]
+    if not open_hunks:
+        return {}
+    files = {number: file for file in plan.files for number in file.numbers}
+    kept = {n: _no_longer_said(files[n], n) for n in open_hunks if n in files}
+    result: dict[int, Verdict] = {}
+    for number, file in files.items():
+        verdict = landing.verdicts[number]
+        if verdict.status is not Status.PLACED or verdict.method is Method.ADAPTATION:
+            continue
+        gone = [fact for fact in _no_longer_said(file, number) if fact.kind in NEEDED]
+        for user, uses in kept.items():
+            found = missing_partner(uses, gone)
+            if found is not None:
+                label = f"{plan.patch.name}#{user}"
+                text = (
+                    f"takes away `{found[1].name}`, which stays in use where {label} did not land"
+                )
+                result[number] = _stopped(verdict, label, text)
+                break
+    return result
+
+
+def _no_longer_said(file: PlannedFile, number: int) -> list[Fact]:
+    """What a hunk takes out of its file, as facts; a name with the module that bound it."""
+    said = facts_added(file.authored, file.base, removed_lines(file, number))
+    module = module_of(file.path_before)
+    return [f._replace(owner=module) if f.kind == "name" else f for f in said]
 
 
 def _pointless(

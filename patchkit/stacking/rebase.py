@@ -18,7 +18,7 @@ from patchkit.outcome import HunkOutcome, Status
 from patchkit.placing.acceptance import Acceptance, split_accepted
 from patchkit.placing.adaptation import Adaptation
 from patchkit.placing.drift import drifts_of
-from patchkit.placing.landed import Landing, Span, shift_lines
+from patchkit.placing.landed import Landing, Missing, Span, missing_from, shift_lines
 from patchkit.placing.landing import land_patch
 from patchkit.placing.plan import PatchPlan, Unshipped, hunk_of, plan_patch
 from patchkit.placing.verdict import Verdict
@@ -201,7 +201,8 @@ class _Run:
         ready = self.ledger.prepare(plan, before, patch.adaptations, banned)
         landing = land_patch(
             ready.plan, ready.base, before,
-            adaptations=patch.adaptations, missing=self.ledger.missing,
+            adaptations=patch.adaptations,
+            missing=[*self.ledger.missing, *_withheld(plan, ready)],
             banned={**ready.waiting, **banned},
         )  # fmt: skip
         after = before.with_changes(landing.contents, landing.modes)
@@ -223,6 +224,14 @@ class _Run:
             changes = diff_lines(old.splitlines(True), content.splitlines(True))
             for outcomes in self.outcomes:
                 outcomes[:] = [_shifted(o, path, changes) for o in outcomes]
+
+
+def _withheld(plan: PatchPlan, ready: Ready) -> list[Missing]:
+    """What the hunks that wait for earlier ones would bring to the others of their patch."""
+    there = Verdict(Status.PLACED)
+    numbers = [n for file in plan.files for n in file.numbers]
+    verdicts = {n: ready.waiting.get(n, there) for n in numbers}
+    return missing_from(plan, Landing(verdicts, {}, {}, {}))
 
 
 def _shifted(outcome: HunkOutcome, path: str, changes: Sequence[Change]) -> HunkOutcome:
