@@ -338,3 +338,70 @@ def test_name_that_another_file_would_have_bound_is_no_partner() -> None:
     target = {A: "class X: pass\n", B: MODULE_B}
     result = move(base, authored, target)
     assert verdicts(result) == [("conflicted", ()), ("conflicted", ())]
+
+
+# What is taken away waits for its users
+
+OLD = "def keep(x):\n    return x\n\n\ndef old(x):\n    return x\n\n\ndef tail(x):\n    return x\n"
+USER = (
+    "from vllm.a import keep, old\n\n\ndef go(x):\n    a = x\n    b = a\n    c = b\n    d = c\n"
+    "    return old(d)\n"
+)
+
+
+def test_definition_stays_while_a_hunk_that_still_uses_it_did_not_land() -> None:
+    base = {A: OLD, B: USER}
+    authored = {
+        A: OLD.replace("def old(x):\n    return x\n\n\n", ""),
+        B: USER.replace("keep, old", "keep").replace("old(d)", "keep(d)"),
+    }
+    target = {A: OLD, B: USER.replace("return old(d)", "return old(d) + old(2)")}
+    result = move(base, authored, target)
+    assert verdicts(result)[0] == ("blocked", ("patch-1#2",))
+    assert result.outcomes[0].reason == (
+        "takes away `old`, which stays in use where patch-1#2 did not land"
+    )
+    assert {p: c.decode() for p, c in result.tree.files.items()} == target
+    assert [status for status, _ in verdicts(move(base, authored, base))] == ["placed"] * 3
+
+
+def test_parameter_stays_while_a_call_that_passes_it_did_not_land() -> None:
+    base = {A: "def f(a, b):\n    return a\n", B: "def use():\n    x = 1\n    return f(x, b=2)\n"}
+    authored = {A: F, B: USES_F}
+    result = move(base, authored, {A: base[A], B: REWRITTEN})
+    assert verdicts(result)[0] == ("blocked", ("patch-1#2",))
+    assert result.tree.files[A].decode() == base[A]
+
+
+def test_new_function_lands_where_one_of_its_callers_does_not() -> None:
+    helper = MODULE_A + "\n\ndef helper(x):\n    return x\n"
+    uses = (
+        "from vllm.a import helper, one\n\n\ndef use():\n    x = one() + helper(1)\n    return x\n"
+    )
+    top = "from vllm.a import helper\n" + MODULE_C.replace("use()\n", "use() + helper(2)\n")
+    base = {A: MODULE_A, B: MODULE_B, C: MODULE_C}
+    target = {**base, B: "from vllm.a import one\n\n\nclass Use:\n    x = one()\n"}
+    result = move(base, {A: helper, B: uses, C: top}, target)
+    assert [status for status, _ in verdicts(result)] == ["placed", "orphaned", "placed"]
+
+
+@pytest.mark.parametrize(
+    ("path", "there"), [(NEW, "vllm/new/__init__.py"), ("vllm/new/__init__.py", NEW)]
+)
+def test_new_module_and_a_package_of_its_name_are_in_conflict(path: str, there: str) -> None:
+    result = patchkit.port([added(path, "x = 1\n")], {A: b""}, {A: b"", there: b"y = 1\n"})
+    assert result.outcomes[0].reason == (
+        f"the target has {there}, which is the same module to an import"
+    )
+
+
+def test_rename_is_not_dropped_where_its_edit_is_upstream() -> None:
+    head = f"diff --git a/{A} b/{NEW}\nsimilarity index 90%\nrename from {A}\nrename to {NEW}\n"
+    patch = head.encode() + diff(MODULE_A, WITH_HELPER, A).replace(
+        b"+++ b/vllm/a", b"+++ b/vllm/new"
+    )
+    result = patchkit.port([patch], {A: MODULE_A.encode()}, {A: WITH_HELPER.encode()})
+    assert verdicts(result) == [("conflicted", ())]
+    assert result.outcomes[0].reason == (
+        f"the target has its edits in {A} already, and not the name {NEW}"
+    )

@@ -467,3 +467,22 @@ def test_a_series_moved_patch_by_patch_is_the_series_moved_at_once(seed: int) ->
             now = text(step)
     assert whole.ok
     assert now == text(whole)
+
+
+def test_a_hunk_of_a_patch_waits_for_one_of_its_own_that_waits_for_an_earlier_patch() -> None:
+    work, other = "def work(x):\n    a = x\n    b = a\n    return b\n", "vllm/other.py"
+    use = "def go(x):\n    return work(x)\n"
+    one = work.replace("def work(x)", "def work(x, p=0)")
+    two = one.replace("p=0)", "p=0, q=0)")
+    first = PatchInput("1", diff(work, one))
+    second = PatchInput(
+        "2", diff(one, two) + diff(use, use.replace("work(x)", "work(x, q=1)"), other)
+    )
+    base = {PATH: work.encode(), other: use.encode()}
+    target = {PATH: work.replace("work(x)", "work(x, *rest)").encode(), other: use.encode()}
+    result = rebase_series(
+        [first, second], SourceTree(base, partial=True), SourceTree(target, partial=True)
+    )
+    assert [str(o.status) for o in result.outcomes] == ["conflicted", "blocked", "blocked"]
+    assert result.outcomes[2].blocked_by == ("2#1",)
+    assert result.tree.files[other] == use.encode()

@@ -157,3 +157,23 @@ def test_several_processes_say_what_one_says(patch: Path, capsys: Out) -> None:
     assert one == two
     assert one["base"]["name"] == "0.29.0"
     assert [row["release"] for row in two["releases"]][::7] == ["0.21.0", "0.27.0", "0.33.0"]
+
+
+HOOK = "vllm/v1/metrics/utils.py"
+
+
+def test_of_releases_with_the_same_file_the_base_has_what_the_patch_calls(
+    patch: Path, capsys: Out
+) -> None:
+    # the file is the same in all releases; 0.29.0 takes get_kv_cache_shape from AttentionBackend
+    old = open_tree("v0.27.1").files[HOOK].decode()
+    new = f"from vllm.v1.attention.backend import AttentionBackend\n{old}\n\n"
+    new += "def _shape():\n    return AttentionBackend.get_kv_cache_shape(1, 16, 8, 128)\n"
+    patch.write_bytes(diff(old, new, HOOK))
+    document = where(capsys, "fix.patch", "--releases", ">=0.27")
+    assert document["base"]["name"] == "0.28.0"
+    assert document["base"]["text"].endswith("; 0.29.0 no longer has `get_kv_cache_shape`")
+    assert verdicts(document) == {
+        "clean": ["0.27", "0.27.1", "0.28"],
+        "drifted": ["0.29", "0.30", "0.31", "0.32", "0.33"],
+    }

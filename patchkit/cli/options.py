@@ -99,9 +99,12 @@ def tree_opener(config: Config, progress: Progress) -> Callable[[str], SourceTre
 
 def read_patch_files(names: Sequence[str]) -> list[PatchInput]:
     """Return the patches of files, in order; `-` is standard input, a mailbox gives one a mail."""
+    from patchkit.errors import UsageError
     from patchkit.repository.workspace import read_file
     from patchkit.stacking.rebase import read_inputs
 
+    if twice := [name for at, name in enumerate(names) if name in names[:at]]:
+        raise UsageError(f"{twice[0]} is given twice")
     inputs: list[PatchInput] = []
     for name in names:
         data = sys.stdin.buffer.read() if name == "-" else read_file(Path(name))

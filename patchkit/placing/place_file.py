@@ -56,7 +56,15 @@ def place_file(
     if change is FileChange.RENAME and path not in target.files and new in target.files:
         return _modify(file, new, base, target, banned, placers)  # upstream renamed it as well
     placement = _modify(file, path, base, target, banned, placers)
-    if not any(v.status is Status.PLACED for v in placement.verdicts.values()):
+    statuses = {v.status for v in placement.verdicts.values()}
+    unnamed = path != new and new not in target.files
+    unset = any(target.mode(path) != mode for mode in modes.values())
+    if statuses == {Status.ALREADY_UPSTREAM} and (unnamed or unset):
+        # the edits are there and the name or the mode is not: neither may go without a word
+        what = f"the name {new}" if unnamed else "the mode"
+        reason = f"the target has its edits in {path} already, and not {what}"
+        return FilePlacement(_same(file, Verdict(Status.CONFLICTED, reason=reason)))
+    if Status.PLACED not in statuses:
         modes = {}
     elif path != new:
         placement = _renamed(placement, path, new, target, keep=change is FileChange.COPY)
@@ -75,6 +83,11 @@ def _add(file: PlannedFile, base: SourceTree, target: SourceTree) -> FilePlaceme
         place, fact = elsewhere
         there = Verdict(Status.ALREADY_UPSTREAM, path=place, evidence=(fact,))
         return FilePlacement(_same(file, there))
+    shadow = _same_module(path, target)
+    if existing is None and shadow is not None:
+        reason = f"the target has {shadow}, which is the same module to an import"
+        verdict = Verdict(Status.CONFLICTED, reason=reason, candidates=(shadow,))
+        return FilePlacement(_same(file, verdict))
     if existing is None:
         evidence = (Evidence("new-file", f"the target has no {path}"),)
         verdict = Verdict(
@@ -99,6 +112,16 @@ def _add(file: PlannedFile, base: SourceTree, target: SourceTree) -> FilePlaceme
     clash = file_clash(path, authored, existing)
     verdict = Verdict(Status.CONFLICTED, reason=reason, candidates=(path,), clash=clash)
     return FilePlacement(_same(file, verdict))
+
+
+def _same_module(path: str, target: SourceTree) -> str | None:
+    """The file of the target that an import finds by the name of another one, if any."""
+    stem = path.removesuffix(".py")
+    if stem == path:
+        return None
+    package = stem.removesuffix("/__init__")
+    other = f"{package}.py" if package != stem else f"{stem}/__init__.py"
+    return other if other in target.files else None
 
 
 def _line_count(content: bytes | None) -> int:

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from patchkit.outcome import Evidence
 from patchkit.placing.crossing import changes_sides
 from patchkit.placing.imported import find_imported
-from patchkit.placing.passage import find_passage, passage_of
+from patchkit.placing.passage import find_passage, is_named_still, passage_of
 from patchkit.placing.sameness import manner, same_code
 from patchkit.syntax.align import Alignment
 from patchkit.syntax.edit import Edit
-from patchkit.syntax.match import key_of
 from patchkit.syntax.outline import outline_of
 from patchkit.syntax.tree import (
     OPERAND_LISTS,
@@ -177,11 +176,12 @@ _SIGNED = ("BoolOp", "BinOp", "Compare", "UnaryOp")
 
 
 def _still_there(node: Node, base: Alignment, inserted: list[Node | None]) -> bool:
-    """Whether the target has what an edit replaces in its old place, and not inside of the new."""
+    """Whether the target has what an edit replaces, be it changed, and not as part of the new."""
     image = base.image(node)
-    if image is None or image.digest != node.digest:
+    new = [n for n in inserted if n is not None]
+    if image is None or image in new:
         return False
-    return not any(new in image.ancestors() for new in inserted if new is not None)
+    return not any(n in image.ancestors() or image in n.ancestors() for n in new)
 
 
 def _base_images(edit: Edit, base: Alignment) -> set[Node]:
@@ -197,7 +197,7 @@ def _absent(
     """Whether what the edit removes is gone for certain."""
     new_digests = {n.digest for n in inserted}
     gone = [n for n in removed if n.digest not in new_digests]
-    if any(_is_named_still(n, edit, container) for n in gone):
+    if any(is_named_still(n, container, edit.new_container) for n in gone):
         return False
     for node in gone:
         if _count(container, node) > _count(edit.new_container, node):
@@ -205,16 +205,6 @@ def _absent(
     if inserted:
         return True
     return _closed_gap(edit, container, authored)
-
-
-def _is_named_still(node: Node, edit: Edit, container: Node) -> bool:
-    """Whether the target's list has something under the name of what an edit takes away."""
-    key, name = key_of(node), edit.slot
-    there, new = container.slot_named(name), edit.new_container.slot_named(name)
-    if key is None or there is None:
-        return False
-    kept = [key_of(n) for n in new.nodes] if new is not None else []
-    return key not in kept and any(key_of(n) == key for n in there.nodes)
 
 
 def _count(container: Node, wanted: Node) -> int:

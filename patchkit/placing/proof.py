@@ -158,6 +158,9 @@ def _misplaced(edit: Edit, counterpart: Edit, alignment: Alignment) -> Refuted |
     if any(_crosses_siblings(node, alignment) for node in moved if node.kind != "Comment"):
         text = f"upstream wrote the same code in another block: {_where(counterpart)}"
         return Refuted("same-place", text)
+    if _is_other_operand(edit, counterpart):
+        text = f"upstream computes something else there: {_where(counterpart)}"
+        return Refuted("same-place", text)
     if _wraps_again(edit, counterpart, alignment):
         text = f"upstream has put the same block around it: {_where(counterpart)}"
         return Refuted("nothing-doubled", text)
@@ -187,6 +190,16 @@ def _crosses_siblings(node: Node, alignment: Alignment) -> bool:
         if sibling.start >= node.end and there.end <= block.start:
             return True
     return False
+
+
+def _is_other_operand(edit: Edit, counterpart: Edit) -> bool:
+    """Whether an operand is replaced that has another sign or another side in the target."""
+    if edit.container.kind != "BinOp" or not edit.removed:
+        return False
+    if edit.container.label != counterpart.container.label:
+        return True
+    pairs = zip(edit.removed, counterpart.removed, strict=True)
+    return any(node.index != twin.index for node, twin in pairs)
 
 
 def _wraps_again(edit: Edit, counterpart: Edit, alignment: Alignment) -> bool:

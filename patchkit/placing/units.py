@@ -196,7 +196,11 @@ RELATIVE = "."  # the module that a relative import names: which one it is depen
 def missing_partner(uses: Iterable[Fact], missing: Iterable[Fact]) -> tuple[Fact, Fact] | None:
     """Return a fact among `uses` that needs one among `missing`, the first, with that one."""
     first: dict[tuple[str, str, str], Fact] = {}
+    uses = list(uses)
+    new = {use.name for use in uses if use.kind in ("name", "member")}
     for use in uses:
+        if use.kind == "required" and use.owner in new:
+            continue  # of a function that is new itself: nobody called it without
         for name in (use.name, ""):
             for owner in (use.owner, ""):
                 first.setdefault((use.kind, name, owner), use)

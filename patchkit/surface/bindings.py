@@ -85,7 +85,8 @@ def _said_of(name: str, callee: Callee) -> frozenset[str]:
     """What the body of a function says of a parameter, whatever its name."""
     body = callee.node.body if callee.node is not None else []
     texts = [piece.text for statement in body for piece in pieces_of(statement, "")]
-    return frozenset(text.replace(f"'{name}'", "''") for text in texts if f"'{name}'" in text)
+    # a keyword of that name is another function's, which may mean something else by the new one
+    return frozenset(text.replace(f"id='{name}'", "id=''") for text in texts if f"'{name}'" in text)
 
 
 def _not_passed(

@@ -23,8 +23,8 @@ from patchkit.surface.held_values import (
     widened,
 )
 from patchkit.surface.namesakes import Namesakes
-from patchkit.surface.parameters import Parameter, arguments_of, bind, shape_of
-from patchkit.surface.program import FOREIGN, Item, Program, absolute
+from patchkit.surface.parameters import Parameter, arguments_of, bind, parsed, shape_of
+from patchkit.surface.program import FOREIGN, Item, Module, Program, absolute
 from patchkit.surface.receivers import Code, Member, Thing, Typed, method_of
 from patchkit.surface.uses import Landed, Use, function_of
 
@@ -239,9 +239,12 @@ class _Pair:
     def _gone(self, node: ast.expr, landed: ast.expr, old: Thing) -> Iterator[Drift]:
         """What the class of an object no longer has, nor any base of it."""
         item = _item(old)
-        if item is None or item.owner is None or not isinstance(landed, ast.Attribute):
+        if item is None or not isinstance(landed, ast.Attribute):
             return
         assert isinstance(node, ast.Attribute)
+        if item.owner is None:
+            yield from self._gone_of_module(node, landed, item)
+            return
         was = self.base.code.class_named(node.value, self.use.around)
         holder = self.target.code.class_named(landed.value, self.landed.around)
         if was is None or holder is None or was.name != holder.name or item.kind == "attribute":
@@ -252,6 +255,23 @@ class _Pair:
         text = (
             f"`{item.label}` is defined in {self.base.label} ({item.place}) and `{holder.name}` "
             f"has no `{landed.attr}` in {self.target.label} ({holder.place})"
+        )
+        yield Drift("attribute", item.name, self.read_at, text, f"{word_of(item)} {item.label}")
+
+    def _gone_of_module(
+        self, node: ast.Attribute, landed: ast.Attribute, item: Item
+    ) -> Iterator[Drift]:
+        """What a module no longer says a word of, whoever else has something of that name."""
+        was = self.base.code.object(node.value, self.use.around)
+        now = self.target.code.object(landed.value, self.landed.around)
+        if not isinstance(was, Module) or not isinstance(now, Module) or not now.path:
+            return
+        source = self.target.program.source(now.path)
+        if any(word in source for word in (landed.attr.encode(), b"import *", b"__getattr__")):
+            return
+        text = (
+            f"`{item.label}` is defined in {self.base.label} ({item.place}) and `{now.name}` "
+            f"has no `{landed.attr}` in {self.target.label} ({now.path}:1)"
         )
         yield Drift("attribute", item.name, self.read_at, text, f"{word_of(item)} {item.label}")
 
@@ -303,9 +323,8 @@ def _typed(code: Code, thing: Thing) -> Typed | None:
 
 
 def _type_of(parameter: Parameter, callee: Callee) -> Typed | None:
-    if not parameter.annotation:
-        return None
-    return Typed(ast.parse(parameter.annotation, mode="eval").body, callee.path)
+    annotation = parsed(parameter.annotation)
+    return Typed(annotation, callee.path) if annotation is not None else None
 
 
 def _texts(node: ast.expr) -> Iterator[str]:

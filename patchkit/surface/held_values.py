@@ -8,7 +8,7 @@ from functools import lru_cache
 from patchkit.names.definitions import last_name
 from patchkit.surface.bound_names import body_of, stores_of
 from patchkit.surface.callee import base_names, is_dataclass, is_enum
-from patchkit.surface.parameters import alternatives, canonical_type
+from patchkit.surface.parameters import alternatives, canonical_type, parsed
 from patchkit.surface.program import Item, Program
 
 # Members of these are numbers to whoever reads them; elsewhere `auto()` says that none is meant.
@@ -119,7 +119,8 @@ def widened(before: str, after: str) -> frozenset[str]:
 
 
 def _bare(annotation: str) -> frozenset[str]:
-    return frozenset(_last(ast.parse(part, mode="eval").body) for part in alternatives(annotation))
+    found = {part: parsed(part) for part in alternatives(annotation)}
+    return frozenset(_last(node) if node is not None else part for part, node in found.items())
 
 
 def _last(node: ast.expr) -> str:

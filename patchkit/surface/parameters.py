@@ -110,9 +110,18 @@ def _alternatives(node: ast.expr) -> set[str]:
 
 def alternatives(annotation: str) -> frozenset[str]:
     """Return the types that a canonical annotation allows."""
-    if not annotation:
-        return frozenset()
-    return frozenset(_alternatives(ast.parse(annotation, mode="eval").body))
+    node = parsed(annotation)
+    if node is None:
+        return frozenset({annotation}) if annotation else frozenset()
+    return frozenset(_alternatives(node))
+
+
+def parsed(annotation: str) -> ast.expr | None:
+    """Return an annotation as an expression; None where it is none: any text may be one."""
+    try:
+        return ast.parse(annotation, mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
 
 
 def shape_of(call: ast.Call) -> Shape:

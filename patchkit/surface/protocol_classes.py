@@ -18,6 +18,7 @@ _PLAIN = frozenset({"ABC", "Generic", "Protocol", "object"})
 _OWN_RULES = frozenset(
     ("Enum", "Flag", "IntEnum", "IntFlag", "NamedTuple", "ReprEnum", "StrEnum", "TypedDict")
 )
+_LONGEST = 16  # parts of a dotted name: `C = C.C` makes one longer with each turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ class Classes:
     ) -> Known | str | None:
         module = self.module(path)
         key = path, ".".join(parts)
-        if module is None or key in seen:
+        if module is None or key in seen or len(parts) > _LONGEST:
             return None
         seen.add(key)
         if key[1] in module.classes:

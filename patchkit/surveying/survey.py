@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 from patchkit.diff import parse_patch
 from patchkit.errors import PatchkitError
@@ -105,6 +106,7 @@ def begin(
         base: Base | NoBase = given_base(given, fit)
         fits = {given: fit}
     else:
+        others: Mapping[str, SourceTree] = {}
         fits = {release: fit_patches(parsed, tree) for release, tree in trees.items()}
         if not any(fit.is_proven for fit in fits.values()):
             others, closed = open_releases([r for r in pinned if r not in wanted], opener)
@@ -115,6 +117,8 @@ def begin(
             raise PatchkitError(f"no release can be opened; {first}: {reason}")
         fits = {release: fits[release] for release in pinned if release in fits}
         base = find_base(fits)
+        if isinstance(base, Base) and base.alike:
+            base = where_it_holds(base, patches, {**trees, **others})
     notes: list[str] = []
     if isinstance(base, Base):
         notes += fits[base.name].notes
@@ -123,6 +127,28 @@ def begin(
     if given is None:
         notes += _not_looked_at(unopened, pinned)
     return Survey(tuple(patches), base, fits, trees, unopened, tuple(notes))
+
+
+def where_it_holds(
+    base: Base, patches: Sequence[PatchInput], trees: Mapping[str, SourceTree]
+) -> Base:
+    """Return the newest of releases that fit alike which still has what the new code relies on.
+
+    Lines tell nothing between releases that have the same files. But what an earlier one defines
+    and the next one no longer does, the patch cannot have been made for on the later.
+    """
+    alike = [*base.alike, base.name]
+    for earlier, later in reversed(list(pairwise(alike))):
+        result = rebase_series(patches, trees[earlier], trees[later])
+        gone = next((d for o in result.outcomes for d in o.drifts if not d.after), None)
+        if gone is not None:
+            at = alike.index(earlier)
+            text = f"{base.text}; {later} no longer has `{gone.name}`"
+            later_ones = (*alike[at + 1 :], *base.as_well)
+            return replace(
+                base, name=earlier, text=text, alike=tuple(alike[:at]), as_well=later_ones
+            )
+    return base
 
 
 def _not_looked_at(unopened: Mapping[str, str], order: Sequence[str]) -> list[str]:

@@ -429,3 +429,28 @@ def test_the_only_method_of_a_name() -> None:
     assert said(base, target, "def g(x):\n    return x.find_page(1, 2, 3)\n") == []
     built_in = [t.replace("find_page", "find") for t in (base, target, code)]
     assert said(*built_in) == []
+
+
+def test_a_name_read_of_a_module_that_no_longer_has_it() -> None:
+    base = {"vllm/u.py": "def plan(a):\n    return a\n", "vllm/v.py": ""}
+    target = {"vllm/u.py": "", "vllm/v.py": "def plan(a):\n    return a\n"}
+    for needs, call in (("from vllm import u", "u"), ("import vllm.u as w", "w")):
+        (text,) = said(base, target, f"{needs}\n\n\ndef probe(a):\n    return {call}.plan(a)\n")
+        assert "plan" in text
+    served = {**target, "vllm/u.py": "from vllm.v import *\n"}
+    assert said(base, served, "from vllm import u\n\n\ndef probe(a):\n    return u.plan(a)\n") == []
+
+
+def test_a_keyword_of_the_new_name_is_no_sign_of_a_rename() -> None:
+    before = "class K:\n    def m(self, a, old=1):\n        return super().m(a, old=old)\n"
+    after = before.replace("old", "new")
+    code = "from vllm.a import K\n\n\ndef probe(k: K):\n    return k.m(1, 2)\n"
+    (text,) = said(before, after, code)
+    assert "`old`" in text
+    assert "`new`" in text
+
+
+def test_annotations_that_are_no_expressions_are_left_alone() -> None:
+    base = "def f(a: 'x y', b=1):\n    return a\n"
+    code = "from vllm.a import f\n\n\ndef probe():\n    return f('t')\n"
+    assert said(base, base.replace("b=1", "b=1, c=2"), code) == []
