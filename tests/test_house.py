@@ -37,6 +37,7 @@ def test_every_session_of_the_readme_and_of_ci_is_there() -> None:
         "gpu",
         "bench",
         "bench-rebase",
+        "history",
         "lint",
         "types",
         "format",
