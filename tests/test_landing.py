@@ -405,3 +405,13 @@ def test_rename_is_not_dropped_where_its_edit_is_upstream() -> None:
     assert result.outcomes[0].reason == (
         f"the target has its edits in {A} already, and not the name {NEW}"
     )
+
+
+def test_mode_is_not_dropped_where_its_edit_is_upstream() -> None:
+    head = f"diff --git a/{A} b/{A}\nold mode 100644\nnew mode 100755\n"
+    patch = head.encode() + diff(MODULE_A, WITH_HELPER, A)
+    base = {A: MODULE_A.encode()}
+    result = patchkit.port([patch], base, {A: WITH_HELPER.encode()})
+    assert result.outcomes[0].reason == f"the target has its edits in {A} already, and not the mode"
+    there = SourceTree({A: WITH_HELPER.encode()}, {A: 0o100755}, partial=True)
+    assert verdicts(patchkit.port([patch], base, there)) == [("already_upstream", ())]

@@ -773,3 +773,12 @@ def test_what_is_no_class_or_no_python_says_nothing(text: str) -> None:
     trees = Trees(*(tree(v, {NEW: text}) for v in ("1.0", "1.0", "2.0", "2.0")))
     report = Protocols(trees).drift(NewCode(text.encode(), b"", ((1, 9),), NEW, NEW))
     assert (report.drifts, report.not_checked) == ((), ())
+
+
+def test_a_base_that_is_an_attribute_of_itself_is_not_found() -> None:
+    own = (
+        "from vllm.api import Base\n\n\nclass Mine(Base):\n    def m(self, a):\n        return a\n"
+    )
+    result = moved({API: "Base = Base.Base\n"}, {API: "Base = Base.Base\nx = 1\n"}, {NEW: own})
+    (outcome,) = result.outcomes
+    assert (str(outcome.status), outcome.drifts) == ("placed", ())

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import click
 
 from patchkit.cli import render
-from patchkit.cli.options import here, json_option, series_folders, tree_opener
+from patchkit.cli.options import (
+    here,
+    json_option,
+    read_patch_files,
+    series_folders,
+    tree_opener,
+)
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.series.graph import Graph, Link
 
@@ -89,18 +93,14 @@ def _stored(names: tuple[str, ...], folder: str | None) -> tuple[str, Graph]:
 
 def _plain(names: tuple[str, ...], base: str) -> tuple[str, Graph]:
     """Return the tree that patch files were made on, and their graph."""
-    from patchkit.repository.workspace import read_file
     from patchkit.series.graph import make_graph
     from patchkit.stacking.dependencies import dependencies
-    from patchkit.stacking.rebase import plan_all, read_inputs
+    from patchkit.stacking.rebase import plan_all
     from patchkit.syntax.tree import at_ease
 
     if not names:
         raise UsageError("no patch given", place="patchkit deps", hint="name the patch files")
-    inputs = [item for name in names for item in read_inputs(read_file(Path(name)), name)]
-    counts = Counter(item.name for item in inputs)
-    for name in (name for name, count in counts.items() if count > 1):
-        raise UsageError(f"{name} is given twice", place="patchkit deps")
+    inputs = read_patch_files(names)
     with render.progress() as progress:
         tree = tree_opener(here(), progress)(base)
         with at_ease():

@@ -104,7 +104,8 @@ def read_patch_files(names: Sequence[str]) -> list[PatchInput]:
     from patchkit.stacking.rebase import read_inputs
 
     if twice := [name for at, name in enumerate(names) if name in names[:at]]:
-        raise UsageError(f"{twice[0]} is given twice")
+        place = click.get_current_context().command_path
+        raise UsageError(f"{twice[0]} is given twice", place=place)
     inputs: list[PatchInput] = []
     for name in names:
         data = sys.stdin.buffer.read() if name == "-" else read_file(Path(name))

@@ -15,7 +15,6 @@ from patchkit.placing.crossing import changes_sides
 from patchkit.placing.sameness import same_code
 from patchkit.syntax.align import Alignment, same_frame
 from patchkit.syntax.edit import Edit
-from patchkit.syntax.match import key_of
 from patchkit.syntax.outline import outline_of
 from patchkit.syntax.tree import STATEMENT_LISTS, Node, statement_of
 
@@ -97,8 +96,6 @@ def find_passage(passage: Passage, base: Alignment, authored: Alignment) -> Node
     gone = [n for n in passage.replaced if n.digest not in said and n.kind != "Comment"]
     if any(_count(around, n) > _count(new, n) for n in gone):
         return None
-    if any(is_named_still(n, home, owner) for n in gone):
-        return None
     if any(_stays_changed(base.image(n), rows[0]) for n in gone):
         return None
     if changes_sides(passage.nodes, rows[0]):
@@ -111,19 +108,6 @@ def _stays_changed(image: Node | None, row: Sequence[Node]) -> bool:
     if image is None or image.parent is not row[0].parent:
         return False
     return image not in row
-
-
-def is_named_still(node: Node, there: Node, authored: Node) -> bool:
-    """Return whether a target's list has something under the name of what a patch takes away.
-
-    `there` and `authored` are the nodes of the target and of the authored module with the list.
-    """
-    key = key_of(node)
-    lists = [owner.slot_named(node.slot) for owner in (there, authored)]
-    if key is None or lists[0] is None:
-        return False
-    kept = [key_of(n) for n in lists[1].nodes] if lists[1] is not None else []
-    return key not in kept and any(key_of(n) == key for n in lists[0].nodes)
 
 
 def _words(node: Node) -> set[bytes]:

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from patchkit.outcome import Evidence
 from patchkit.placing.crossing import changes_sides
 from patchkit.placing.imported import find_imported
-from patchkit.placing.passage import find_passage, is_named_still, passage_of
+from patchkit.placing.passage import find_passage, passage_of
 from patchkit.placing.sameness import manner, same_code
 from patchkit.syntax.align import Alignment
 from patchkit.syntax.edit import Edit
+from patchkit.syntax.match import key_of
 from patchkit.syntax.outline import outline_of
 from patchkit.syntax.tree import (
     OPERAND_LISTS,
@@ -197,7 +198,7 @@ def _absent(
     """Whether what the edit removes is gone for certain."""
     new_digests = {n.digest for n in inserted}
     gone = [n for n in removed if n.digest not in new_digests]
-    if any(is_named_still(n, container, edit.new_container) for n in gone):
+    if any(_is_named_still(n, container, edit.new_container) for n in gone):
         return False
     for node in gone:
         if _count(container, node) > _count(edit.new_container, node):
@@ -205,6 +206,16 @@ def _absent(
     if inserted:
         return True
     return _closed_gap(edit, container, authored)
+
+
+def _is_named_still(node: Node, there: Node, authored: Node) -> bool:
+    """Whether a target's list has something under the name of what a patch takes away."""
+    key = key_of(node)
+    lists = [owner.slot_named(node.slot) for owner in (there, authored)]
+    if key is None or lists[0] is None:
+        return False
+    kept = [key_of(n) for n in lists[1].nodes] if lists[1] is not None else []
+    return key not in kept and any(key_of(n) == key for n in lists[0].nodes)
 
 
 def _count(container: Node, wanted: Node) -> int:

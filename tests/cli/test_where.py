@@ -383,4 +383,4 @@ def test_releases_that_are_none_are_usage(text: str, said: str, hint: str | None
 
 def test_a_file_that_is_given_twice_is_a_mistake(capsys: Out) -> None:
     assert run(["where", "fix.patch", "fix.patch"]) == 2
-    assert "fix.patch is given twice" in capsys.readouterr().err
+    assert "error: patchkit where: fix.patch is given twice\n" in capsys.readouterr().err
