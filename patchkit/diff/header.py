@@ -1,7 +1,7 @@
 """DEP-3 headers: why a patch is there, where it comes from, and when it may go.
 
-Source: https://dep-team.pages.debian.net/deps/dep3/, with Reason, Exit-Condition, Applies-To,
-Depends-On, Optional-Sections and Test added.
+Source: https://dep-team.pages.debian.net/deps/dep3/, with Reason, Exit-Condition, Exit-When,
+Applies-To, Depends-On, Requires, Optional-Sections and Test added.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ _MAIL = {"from", "date", "subject", "message-id", "return-path", "received", "to
 _OURS = {
     *("description", "origin", "forwarded", "author", "reason", "exit-condition", "applies-to"),
     *("last-update", "optional-sections", "applied-upstream", "reviewed-by", "acked-by", "bug"),
-    *("upstream-state", "depends-on"),
+    *("upstream-state", "depends-on", "exit-when", "requires"),
 }
 _SINGLE = (
     *("description", "reason", "origin", "forwarded", "exit-condition", "applies-to", "test"),
+    *("exit-when", "requires"),
 )
 _REQUIRED = (
     ("Description", "Description (or Subject)"),
@@ -122,6 +123,20 @@ class Header:
     def tests(self) -> tuple[str, ...]:
         """Return the tests that prove the patch, as written: `path.py`, `path.py::name`."""
         return self._words("Test")
+
+    @property
+    def exit_when(self) -> tuple[str, ...]:
+        """Return the conditions under which the patch may go, one a line, for a machine to try."""
+        return self._lines("Exit-When")
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Return what the patch needs of the environment that it runs in, one need a line."""
+        return self._lines("Requires")
+
+    def _lines(self, name: str) -> tuple[str, ...]:
+        lines = (line.strip() for line in (self.get(name) or "").split("\n"))
+        return tuple(line for line in lines if line)
 
     def _words(self, name: str) -> tuple[str, ...]:
         return tuple(word for word in re.split(r"[\s,]+", self.get(name) or "") if word)
