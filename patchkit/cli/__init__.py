@@ -25,6 +25,7 @@ COMMANDS = {
     "apply": "Put the stored series into an installed tree.",
     "revert": "Take an applied series out of an installed tree.",
     "verify": "Say whether a tree or wheel holds its series, hunk by hunk.",
+    "requires": "Say whether an environment has what the patches need.",
     "export-series": "Write stored series to a folder that needs nothing else.",
     "status": "Say what is stored, one line a release.",
     "deps": "Draw which patches need which, and why.",

@@ -208,6 +208,18 @@ def _show_imported(imported: dict[str, Any]) -> None:
         say(f"process {process['pid']} ({command}): modules of the series: {', '.join(counts)}")
 
 
+def show_requires(document: dict[str, Any]) -> None:
+    """Print each requirement of each patch, what is missing first, then the count."""
+    for row in sorted(document["requirements"], key=lambda row: bool(row["met"])):
+        state = "has" if row["met"] else "MISSING"
+        say(f"{row['patch']}: {state} {row['requires']}: {row['text']}")
+    rows = document["requirements"]
+    met = sum(row["met"] for row in rows)
+    what = report.counted(len(rows), "requirement")
+    said = f"{met} of {what} met" if rows else "no patch requires anything"
+    say(f"v{document['release']} with {document['python']}: {said}")
+
+
 def show_status(document: dict[str, Any]) -> None:
     """Print each stored release in a line, with what is wrong below it."""
     for status in document["releases"]:
