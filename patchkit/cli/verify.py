@@ -76,10 +76,10 @@ def command(
     \b
     Examples:
       patchkit verify installed
-      patchkit verify dist/vllm-0.28.0+mine.1-cp38-abi3-manylinux_2_28_x86_64.whl
+      patchkit verify dist/vllm-0.28.0+mine.1-*.whl
       patchkit verify /opt/venv --series exported/
       patchkit verify installed --imported
-      patchkit verify installed --imported --after 90 -- vllm serve Qwen/Qwen3-0.6B
+      patchkit verify installed --imported --after 90 -- vllm serve MODEL
     """
     _check_usage(target, imported, modules, after_s, words)
     config = here()

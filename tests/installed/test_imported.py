@@ -164,6 +164,42 @@ importlib.reload(sys.modules["vllm.size"])
     )
 
 
+def test_what_no_name_leads_to_is_found_and_nothing_lazy_is_loaded(
+    here: Any, verify: Verify
+) -> None:
+    here.apply()
+    here.write("old_size.py", OLD)
+    text = """
+import collections, importlib, shutil
+from pathlib import Path
+path = Path(sys.path[1], "vllm/size.py")
+new = path.read_bytes()
+path.write_bytes(Path("old_size.py").read_bytes())
+import vllm.size
+
+class Lazy(collections.OrderedDict):
+    def items(self):
+        raise SystemExit(9)
+
+class Proxy:
+    def __getattribute__(self, name):
+        raise SystemExit(9)
+
+lazy, proxy = Lazy(), Proxy()
+
+def closed(total):
+    return lambda: total
+
+kept = closed(vllm.size.total)
+path.write_bytes(new)
+shutil.rmtree(path.with_name("__pycache__"), ignore_errors=True)
+importlib.reload(vllm.size)
+"""
+    document = verify(*program(here, text), status=3)
+    assert document["imported"]["command_status"] == 0
+    assert said(document) == ["an object holds the code without the patch: vllm.size.total"]
+
+
 def test_a_name_that_was_bound_anew_holds_other_code(here: Any, verify: Verify) -> None:
     here.apply()
     text = """
