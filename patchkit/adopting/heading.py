@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from patchkit.adopting.mailing import author_of, is_placeholder
 from patchkit.adopting.said import Said
 from patchkit.diff.header import Field, Header, format_header, parse_header, validate_header
 
@@ -55,8 +56,9 @@ def to_fill_in(preamble: bytes, name: str) -> tuple[str, ...]:
 
 def _of_mail(said: Said) -> list[Field]:
     description = "\n".join(part for part in (said.subject, said.message) if part)
-    found = {"Description": description, "Author": said.author, "Date": said.date}
-    return [Field(name, value) for name, value in found.items() if value]
+    found = {"Description": description, "Author": author_of(said.author), "Date": said.date}
+    fields = [Field(name, value) for name, value in found.items() if value]
+    return [item for item in fields if not is_placeholder(item)]
 
 
 def _merged(first: list[Field], others: list[Field]) -> list[Field]:

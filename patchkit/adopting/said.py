@@ -16,9 +16,10 @@ from patchkit.errors import PatchkitError
 
 # What says how a mail travelled, and nothing of the patch.
 _TRAVEL = re.compile(
-    r"(mime-version|content-.*|received.*|return-path|x-.*|to|cc|bcc|list-.*|in-reply-to|references"
+    r"(received.*|return-path|x-.*|to|cc|bcc|list-.*|in-reply-to|references"
     r"|reply-to|delivered-to|dkim-.*|sender|user-agent|errors-to|precedence|arc-.*|status)$"
 )
+_CODING = re.compile(r"(mime-version|content-.*)$")
 _MAIL = ("from", "subject", "date", "message-id")
 _STAT = re.compile(
     r" .+\| +(\d+( [-+]+)?|Bin.*)$| \d+ files? changed| (create|delete) mode \d+ |"
@@ -73,6 +74,8 @@ def _from_mail(header: Header, name: str, notes: tuple[str, ...]) -> Said:
         key = item.name.lower()
         if key in mail and not mail[key]:
             mail[key] = _unfolded(item.value)
+        elif _CODING.match(key):
+            continue  # the body has been decoded by it
         elif _TRAVEL.match(key):
             left.append(item.name)
         else:
