@@ -10,7 +10,7 @@ from pathlib import Path
 from patchkit.adopting.naming import stem_of_file, stem_of_subject
 from patchkit.adopting.said import Said, said_by
 from patchkit.diff import Patch, parse_mbox
-from patchkit.diff.mail import decode_text
+from patchkit.diff.mail import decode_text, split_letters
 from patchkit.errors import PatchkitError
 from patchkit.repository.workspace import read_file, read_folder
 from patchkit.series.series import SERIES, SeriesEntry, parse_series_file
@@ -18,7 +18,9 @@ from patchkit.upstream.source import GIT_PREFIX
 
 _SUFFIXES = (".patch", ".diff", ".mbox", ".eml")
 _LOOKS_LIKE_A_PATCH = re.compile(rb"^(diff --git |--- \S.*\n\+\+\+ \S|Index: )", re.MULTILINE)
+_TRACE = re.compile(rb"^(diff |--- \S|\+\+\+ |@@|Index: |GIT binary)", re.MULTILINE)
 STDIN = "standard input"
+LETTER = "a mail without a patch"
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,10 @@ def _gather(name: str, read_stdin: Callable[[], bytes]) -> Gathered:
         return _from_folder(path)
     if ".." in path.name and not path.exists():
         return _from_git(f"{_repository_here()}@{name}")
-    return Gathered(tuple(read_patches(read_file(path), name, stem_of_file(name))), ordered=False)
+    data = read_file(path)
+    if _is_letter(data, name):
+        return Gathered((), ordered=False, passed_over=((name, LETTER),))
+    return Gathered(tuple(read_patches(data, name, stem_of_file(name))), ordered=False)
 
 
 def read_patches(
@@ -111,11 +116,24 @@ def _from_folder(folder: Path) -> Gathered:
         if any(part.startswith(".") for part in name.split("/")):
             continue
         place = (folder / name).as_posix()
-        if name.endswith(_SUFFIXES) or _looks_like_a_patch(data, place):
+        if _is_letter(data, place):
+            passed.append((place, LETTER))
+        elif name.endswith(_SUFFIXES) or _looks_like_a_patch(data, place):
             found += read_patches(data, place, stem_of_file(name))
         else:
             passed.append((place, "no patch"))
     return Gathered(tuple(found), ordered=False, passed_over=tuple(passed))
+
+
+def _is_letter(data: bytes, place: str) -> bool:
+    """Return whether a file is mail with no trace of a patch: a cover letter, a reply."""
+    try:
+        text, _ = decode_text(data, place)
+        letters = split_letters(text, place)
+    except PatchkitError:
+        return False
+    body = b"".join(line for letter in letters for line in letter.lines)
+    return all(letter.start for letter in letters) and not _TRACE.search(body)
 
 
 def _looks_like_a_patch(data: bytes, place: str) -> bool:

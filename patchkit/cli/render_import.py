@@ -10,6 +10,7 @@ from patchkit.cli.render import say, show_grid, why_lines
 from patchkit.report import counted
 
 _WIDTH = 80  # of lines that are read somewhere else
+_NOTES = 6  # of a patch; `diff -ru` gives three a file
 _TITLES = ("release", "", "applies", "there", "neither", "ids", "off")
 _WIDTHS = (8, 7, 7, 5, 7, 5, 5)
 _LAST = "what is in the way first"
@@ -107,8 +108,10 @@ def _show_patch(patch: dict[str, Any]) -> None:
     for section in patch["unshipped"]:
         what = "built from source" if section["section"] == "built" else "not shipped"
         say(f"  kept: {section['path']} is {what}")
-    for note in patch["notes"]:
+    for note in patch["notes"][:_NOTES]:
         say(f"  note: {note}")
+    if len(patch["notes"]) > _NOTES:
+        say(f"  note: {len(patch['notes']) - _NOTES} more, all of them with --json")
     if patch["depends_on"]:
         say(f"  depends on: {', '.join(patch['depends_on'])}")
     if patch["fill_in"]:
