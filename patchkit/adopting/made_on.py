@@ -87,8 +87,28 @@ def made_on(gathered: Gathered, ground: Ground, versions: Sequence[str]) -> Made
     first_try = _stacked(gathered.patches, trees)
     for found in _tries(gathered, ground, trees, first_try):
         if isinstance(found.base, Base):
-            return replace(_settled(found, ground, trees), unopened=unopened)
+            settled = _where_stored(_settled(found, ground, trees), gathered, ground, trees)
+            return replace(settled, unopened=unopened)
     return replace(first_try, unopened=unopened)
+
+
+def _where_stored(
+    found: MadeOn, gathered: Gathered, ground: Ground, trees: Mapping[str, SourceTree]
+) -> MadeOn:
+    """Return the answer, or that of the bare releases where they name one that has a series.
+
+    The files of two releases may be the same: then the one that patches are kept for is meant,
+    though what is kept there is in the way of the patch as it is.
+    """
+    assert isinstance(found.base, Base)
+    if ground.is_built_on(found.base.name) or not any(map(ground.is_built_on, trees)):
+        return found
+    bare = _below(gathered.patches, ground, trees)
+    if not isinstance(bare.base, Base):
+        return found
+    bare = _settled(bare, ground, trees)
+    assert isinstance(bare.base, Base)
+    return bare if ground.is_built_on(bare.base.name) else found
 
 
 def made_on_given(gathered: Gathered, ground: Ground, name: str) -> MadeOn:
@@ -126,8 +146,7 @@ def _tries(
     if len(patches) > 1 and not gathered.ordered:
         yield from _other_orders(patches, trees)
     if any(ground.is_built_on(release) for release in trees):
-        bare = {release: ground.bare(release) for release in trees}
-        yield replace(_stacked(patches, bare), way=Way.BELOW)
+        yield _below(patches, ground, trees)
     if len(patches) > 1:
         fits = {release: _apart(patches, tree) for release, tree in trees.items()}
         yield MadeOn(find_base(fits), Way.APART, patches, fits)
@@ -137,6 +156,12 @@ def _stacked(patches: Sequence[Found], trees: Mapping[str, SourceTree]) -> MadeO
     parsed = [found.patch for found in patches]
     fits = {release: fit_patches(parsed, tree) for release, tree in trees.items()}
     return MadeOn(find_base(fits), Way.STACK, tuple(patches), fits)
+
+
+def _below(patches: Sequence[Found], ground: Ground, trees: Mapping[str, SourceTree]) -> MadeOn:
+    """Return how patches fit the releases without what is stored for them."""
+    bare = {release: ground.bare(release) for release in trees}
+    return replace(_stacked(patches, bare), way=Way.BELOW)
 
 
 def _other_orders(patches: Sequence[Found], trees: Mapping[str, SourceTree]) -> Iterator[MadeOn]:

@@ -32,6 +32,7 @@ def show_import(document: dict[str, Any]) -> None:
     if not document["ok"]:
         _show_failure(document)
         return
+    _show_moved(document["moved"])
     for patch in document["patches"]:
         _show_patch(patch)
     _show_end(document)
@@ -85,13 +86,8 @@ def _line(cells: Sequence[str]) -> str:
 
 def _show_failure(document: dict[str, Any]) -> None:
     if document["base"] is not None:
-        for outcome in document["moved"]:
-            if outcome["status"] not in ("placed", "already_upstream") or outcome["drifted"]:
-                first, *facts = why_lines(outcome)
-                say(f"  {outcome['patch']}:{outcome['hunk']}: {first}")
-                for fact in facts:
-                    say(f"  {fact}")
-        say("nothing was written: not every hunk has a place")
+        _show_moved(document["moved"])
+        say("nothing was written: not every patch has a place of its own")
         return
     say("nothing was written")
     several = len({hunk["patch"] for row in document["releases"] for hunk in row["open"]}) > 1
@@ -100,6 +96,21 @@ def _show_failure(document: dict[str, Any]) -> None:
         if several
         else "hint: --base TREE --release REL moves them, from a folder or git:REPO@REF"
     )
+
+
+def _show_moved(outcomes: Sequence[dict[str, Any]]) -> None:
+    """Print what became of each hunk that did not simply land."""
+    for outcome in outcomes:
+        if outcome["status"] == "placed" and not outcome["drifted"]:
+            continue
+        name = f"{outcome['patch']}: hunk {outcome['hunk']}"
+        if outcome["status"] == "already_upstream":
+            say(f"  {name} is there already, in the release or in what is stored for it")
+            continue
+        first, *facts = why_lines(outcome)
+        say(f"  {name}: {first}")
+        for fact in facts:
+            say(f"  {fact}")
 
 
 def _show_patch(patch: dict[str, Any]) -> None:
