@@ -63,9 +63,9 @@ def gather(names: Sequence[str], read_stdin: Callable[[], bytes]) -> Gathered:
     if not patches:
         raise PatchkitError(
             "there is no patch",
-            place=", ".join(names),
+            place=f"{passed[0][0]}:1" if passed else ", ".join(names),
             expected="unified diffs, mails with a patch, a folder of them, or git:REPO@A..B",
-            hint=f"{passed[0][0]}: {passed[0][1]}" if passed else None,
+            hint=f"it is {passed[0][1]}" if passed else None,
         )
     return Gathered(patches, len(parts) == 1 and parts[0].ordered, passed)
 
@@ -133,7 +133,8 @@ def _is_letter(data: bytes, place: str) -> bool:
     except PatchkitError:
         return False
     body = b"".join(line for letter in letters for line in letter.lines)
-    return all(letter.start for letter in letters) and not _TRACE.search(body)
+    traces = _TRACE.search(body) or _TRACE.search(text)
+    return all(letter.start for letter in letters) and not traces
 
 
 def _looks_like_a_patch(data: bytes, place: str) -> bool:

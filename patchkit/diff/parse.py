@@ -126,7 +126,7 @@ def _without_noise(reader: PatchReader, start: int, end: int) -> list[bytes]:
     while end > start and _NOISE.match(reader.lines[end - 1].rstrip(b"\r\n")):
         end -= 1
         alone = reader.lines[end].startswith(b"Only in ")
-        what = "a file without its content in the patch" if alone else "line of a diff program"
+        what = "file that has no content here" if alone else "line of a diff program"
         reader.note(f"{what} dropped: {_shown(reader.lines[end])}", at=end)
     return reader.lines[start:end]
 
