@@ -15,7 +15,7 @@ from patchkit.config import Config
 from patchkit.diff import format_patch
 from patchkit.errors import PatchkitError
 from patchkit.repository.applied import apply_series
-from patchkit.repository.store import read_stored, stored_releases
+from patchkit.repository.store import Stored, read_stored, stored_releases
 from patchkit.stacking.rebase import PatchInput
 from patchkit.surveying.base import Base, NoBase, Proof, find_base
 from patchkit.surveying.fit import Fit, fit_patches
@@ -52,8 +52,18 @@ class Ground:
         tree = self.bare(release)
         for name in self._folders:
             if release in stored_releases(self._root, name):
-                tree = apply_series(self._root, read_stored(self._root, name, release), tree)
+                tree = self._with_series(read_stored(self._root, name, release), tree)
         return tree
+
+    def _with_series(self, stored: Stored, tree: SourceTree) -> SourceTree:
+        try:
+            return apply_series(self._root, stored, tree)
+        except PatchkitError as error:
+            raise PatchkitError(
+                f"the stored series does not apply: {error}",
+                place=stored.place,
+                hint="`patchkit check` says more",
+            ) from error
 
 
 @dataclass(frozen=True)

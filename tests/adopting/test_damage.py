@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from patchkit.series.series import read_series
 from patchkit.tree import SourceTree
 from patchkit.upstream.pins import Pins, Release
 from tests.adopting.judge import changed_lines
-from tests.adopting.odd_files import A, FILES, SOUND, TREE, odd_files
+from tests.adopting.odd_files import FILES, SOUND, TREE, A, odd_files
 
 Out = pytest.CaptureFixture[str]
 ODD = dict(odd_files())
@@ -133,8 +132,9 @@ def test_what_is_sound_is_stored_whole(name: str, folder: Path, capsys: Out) -> 
 
 
 @pytest.mark.parametrize("sound", SOUND)
+@pytest.mark.usefixtures("folder")
 def test_what_is_odd_is_imported_whole_or_refused(
-    sound: str, tmp_path: Path, folder: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+    sound: str, tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ends: Counter[str] = Counter()
     for number, (name, data) in enumerate(ODD.items()):
@@ -152,8 +152,9 @@ def test_what_is_odd_is_imported_whole_or_refused(
 
 
 @pytest.mark.parametrize("sound", SOUND)
+@pytest.mark.usefixtures("folder")
 def test_what_is_odd_is_ported_whole_or_refused(
-    sound: str, tmp_path: Path, folder: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+    sound: str, tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ends: Counter[str] = Counter()
     for number, (name, data) in enumerate(ODD.items()):
