@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
+from itertools import pairwise
 
 from patchkit.adopting.naming import split_subject
 from patchkit.diff import Patch, split_lines
@@ -21,6 +22,7 @@ _TRAVEL = re.compile(
 )
 _CODING = re.compile(r"(mime-version|content-.*)$")
 _MAIL = ("from", "subject", "date", "message-id")
+_DEP3 = {"description", "origin", "reason", "forwarded", "applies-to", "exit-condition"}
 _STAT = re.compile(
     r" .+\| +(\d+( [-+]+)?|Bin.*)$| \d+ files? changed| (create|delete) mode \d+ |"
     r" (rename|copy|rewrite) .+ \(\d+%\)$| mode change \d+ "
@@ -61,9 +63,26 @@ def said_by(patch: Patch) -> Said:
     except PatchkitError as error:
         text = patch.preamble.decode("utf-8", "surrogateescape").replace("\r\n", "\n").strip("\n")
         return Said(text=text, notes=(*notes, f"{error}; the text is kept as it is"))
-    if any(item.name.lower() in _MAIL for item in header.fields):
+    if _is_mail(header):
         return _from_mail(header, patch.name, notes)
     return Said(fields=header.fields, text=_without_rule(header.text), notes=notes)
+
+
+def _is_mail(header: Header) -> bool:
+    """Return whether a header is a mail's: DEP-3 has Subject and From too, beside its own fields.
+
+    A mail may have DEP-3 fields as well, but in its message.
+    """
+    names = {item.name.lower() for item in header.fields[: _paragraph_end(header.fields)]}
+    return any(name in names for name in _MAIL) and not names & _DEP3
+
+
+def _paragraph_end(fields: Sequence[Field]) -> int:
+    """Return how many fields follow one another without a line between them."""
+    for at, (above, below) in enumerate(pairwise(fields), start=1):
+        if below.lineno != above.lineno + above.value.count("\n") + 1:
+            return at
+    return len(fields)
 
 
 def _from_mail(header: Header, name: str, notes: tuple[str, ...]) -> Said:
