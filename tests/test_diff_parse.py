@@ -491,7 +491,7 @@ def test_lines_of_diff_programs_are_dropped_and_noted() -> None:
 
     assert patch.files[1].lead == b""
     assert notes(patch) == [
-        (7, "line of a diff program dropped: 'Only in vllm: z'"),
+        (7, "file that has no content here dropped: 'Only in vllm: z'"),
         (8, "line of a diff program dropped: 'diff -u b.py'"),
     ]
 

@@ -401,8 +401,8 @@ def test_a_patch_for_files_that_no_wheel_holds_is_refused() -> None:
     with pytest.raises(PatchkitError) as caught:
         base_of(patch, r1=BODY)
     assert str(caught.value) == (
-        "fix.patch: csrc/x.cu: the patch changes only files that are built from source or not "
-        "shipped, expected a file that the package holds"
+        "fix.patch:1: changes only files that are built from source or not shipped: "
+        "csrc/x.cu, expected a file that the package holds"
     )
 
 

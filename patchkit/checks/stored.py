@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Literal
 
 from patchkit.config import Config
-from patchkit.diff import FilePatch, Patch, apply_patch, diff_files, format_patch, parse_patch
+from patchkit.diff import FilePatch, Patch, apply_patch, format_patch, parse_patch
 from patchkit.diff.header import parse_header, validate_header
 from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
 from patchkit.placing.plan import PatchPlan, plan_patch
-from patchkit.repository.applied import apply_series, with_overlay
+from patchkit.repository.applied import apply_series, canonical_sections, with_overlay
 from patchkit.repository.needs import plan_stored
 from patchkit.repository.overlaid import missing_imports, missing_text
 from patchkit.repository.store import Stored, read_stored, stored_releases
@@ -212,7 +212,7 @@ class _Check:
         if self.stored.same_as is None:
             self._header(patch, place)
             others = tuple(file for file in patch.files if file.path in left)
-            self._export(name, data, patch, (*_sections(shipped, tree, after), *others))
+            self._export(name, data, patch, (*canonical_sections(shipped, tree, after), *others))
             self._anchors(name, plan)
         return after
 
@@ -251,16 +251,6 @@ class _Check:
             self.findings.append(Finding(kind, f"{self.stored.place}/{name}", text))
         else:
             self.renewed[name] = fresh
-
-
-def _sections(
-    files: tuple[FilePatch, ...], before: SourceTree, after: SourceTree
-) -> tuple[FilePatch, ...]:
-    """Return the canonical sections of what some sections do."""
-    paths = {p for file in files for p in (file.old_path, file.new_path) if p is not None}
-    old = {path: before.files[path] for path in paths if path in before.files}
-    new = {path: after.files[path] for path in paths if path in after.files}
-    return diff_files(old, new, before.modes, after.modes)
 
 
 def _finding(kind: Kind, error: PatchkitError, patch: str = "") -> Finding:

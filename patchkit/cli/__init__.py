@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from patchkit.errors import ExitCode, PatchkitError, UsageError
 # The first line of each command's help, so that `patchkit --help` imports none of them.
 COMMANDS = {
     "init": "Set up a folder for a patch series.",
+    "import": "Take foreign patches into a stored series.",
+    "export": "Write a stored series as plain diffs, mails or a quilt folder.",
     "pin": "Add a release to the pins from the package index.",
     "rebase": "Move the stored series to another vLLM release.",
     "port": "Move plain patch files from one vLLM tree to another.",
@@ -37,8 +40,9 @@ COMMANDS = {
 
 
 def module_name(command: str) -> str:
-    """Return the name of a command's module."""
-    return command.replace("-", "_")
+    """Return the name of a command's module; no module can be called `import`."""
+    name = command.replace("-", "_")
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 class BugError(PatchkitError):

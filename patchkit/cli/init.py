@@ -54,7 +54,7 @@ def _set_up(root: Path, version: str | None) -> tuple[list[str], list[str]]:
     """Return the names that were created and those that were there."""
     workspace = Workspace(root / ".patchkit")
     with workspace.locked():
-        wanted = {PYPROJECT: _pyproject(root / PYPROJECT)}
+        wanted = {PYPROJECT: pyproject_text(root / PYPROJECT)}
         if version:
             series = find_config(root).series[0] if wanted[PYPROJECT] is None else "patches"
             name = f"{series}/v{version}/series"
@@ -64,8 +64,8 @@ def _set_up(root: Path, version: str | None) -> tuple[list[str], list[str]]:
     return list(created), [name for name in wanted if name not in created]
 
 
-def _pyproject(path: Path) -> str | None:
-    """Return the new text of pyproject.toml, None where it has the table already."""
+def pyproject_text(path: Path) -> str | None:
+    """Return the new text of a pyproject.toml, None where it has the table already."""
     if not path.exists():
         return TABLE
     text = read_file(path).decode("utf-8")

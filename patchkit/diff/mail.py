@@ -94,8 +94,11 @@ def _open_letter(lines: list[bytes], first: int, name: str) -> Letter:
     header = b"".join(lines[:end])
     if _ENCODED.search(header):
         body, how = _decode_body(message_from_bytes(b"".join(lines)), f"{name}:{first}")
-        notes = (Note(first, f"mail body decoded from {how}; lines count in the decoded text"),)
-        lines = [*lines[:end], b"\n", *split_lines(body)]
+        if _PATCH_MARK.search(b"".join(lines[end:])) and not _PATCH_MARK.search(body):
+            notes = (Note(first, f"mail says it is {how}, and is plain: read as it stands"),)
+        else:
+            notes = (Note(first, f"mail body decoded from {how}; lines count in the decoded text"),)
+            lines = [*lines[:end], b"\n", *split_lines(body)]
     return Letter(lines, first, _diffstat_end(lines, end), notes)
 
 

@@ -125,7 +125,9 @@ def _without_noise(reader: PatchReader, start: int, end: int) -> list[bytes]:
     """Return the lines less those of a diff program that lead up to a section, noted."""
     while end > start and _NOISE.match(reader.lines[end - 1].rstrip(b"\r\n")):
         end -= 1
-        reader.note("line of a diff program dropped: " + _shown(reader.lines[end]), at=end)
+        alone = reader.lines[end].startswith(b"Only in ")
+        what = "file that has no content here" if alone else "line of a diff program"
+        reader.note(f"{what} dropped: {_shown(reader.lines[end])}", at=end)
     return reader.lines[start:end]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from patchkit.diff.model import FileChange
+from patchkit.diff.model import FileChange, split_lines
 from patchkit.outcome import Evidence, Method, Status
 from patchkit.placing.clash import file_clash
 from patchkit.placing.elsewhere import file_elsewhere, same_file
@@ -125,7 +125,7 @@ def _same_module(path: str, target: SourceTree) -> str | None:
 
 
 def _line_count(content: bytes | None) -> int:
-    return max(1, (content or b"").count(b"\n"))
+    return max(1, len(split_lines(content or b"")))
 
 
 def _delete(file: PlannedFile, target: SourceTree) -> FilePlacement:

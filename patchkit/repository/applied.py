@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from patchkit.diff import Patch, apply_patch, parse_patch
+from patchkit.diff import FilePatch, Patch, apply_patch, diff_files, parse_patch
 from patchkit.diff.roots import resolve_roots
 from patchkit.placing.plan import PatchPlan, plan_patch
 from patchkit.repository.store import Stored
@@ -46,3 +46,13 @@ def with_overlay(
     sources = {entry.source: read_file(root / entry.source) for entry in free.entries}
     changes = overlay_changes(free, sources, tree, place=f"{stored.place}/overlay.toml")
     return tree.with_changes(dict(changes)), clashes
+
+
+def canonical_sections(
+    files: tuple[FilePatch, ...], before: SourceTree, after: SourceTree
+) -> tuple[FilePatch, ...]:
+    """Return the canonical sections of what some sections do."""
+    paths = {p for file in files for p in (file.old_path, file.new_path) if p is not None}
+    old = {path: before.files[path] for path in paths if path in before.files}
+    new = {path: after.files[path] for path in paths if path in after.files}
+    return diff_files(old, new, before.modes, after.modes)

@@ -90,8 +90,8 @@ def _check_judged(fits: Mapping[str, Fit]) -> None:
         return
     first = judged[-1].unshipped[0]
     raise PatchkitError(
-        "the patch changes only files that are built from source or not shipped",
-        place=f"{first.patch}: {first.path}",
+        f"changes only files that are built from source or not shipped: {first.path}",
+        place=f"{first.patch}:{first.file.lineno}",
         expected="a file that the package holds",
         hint="a checkout has them: `patchkit port PATCH --base git:REPO@REF --target git:REPO@REF`",
     )

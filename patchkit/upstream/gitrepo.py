@@ -34,6 +34,14 @@ class Blob:
     size_bytes: int
 
 
+@dataclass(frozen=True)
+class Commit:
+    """One commit as a mail with its patch; the mail is empty where the commit changes no file."""
+
+    object_id: str
+    mail: bytes
+
+
 class GitFiles(Mapping[str, bytes]):
     """The files of a commit, each read from the object database when it is asked for."""
 
@@ -102,6 +110,53 @@ def open_git_tree(spec: str, cache: Cache, progress: Progress = silent) -> Sourc
     files = pack(listed) if cache.has_tree(key) else listed
     version = parse_version(files.get(VERSION_FILE))
     return SourceTree(files, MappingProxyType(files.modes), name, version)
+
+
+# Whatever the user's configuration says, a commit is the same mail.
+_MAIL_OPTIONS = (
+    "--stdout", "--no-stat", "--no-signature", "--full-index", "--binary", "--no-renames",
+    "--src-prefix=a/", "--dst-prefix=b/", "--no-ext-diff", "--no-textconv", "--unified=3",
+    "--no-color", "--no-attach", "--no-thread", "--no-notes", "--no-base", "--no-cover-letter",
+    "--no-numbered", "--subject-prefix=PATCH", "--no-signoff", "--no-from", "--no-to", "--no-cc",
+    "--no-add-header", "--no-encode-email-headers", "--no-relative", "--zero-commit",
+)  # fmt: skip
+
+
+def read_commits(spec: str) -> tuple[Commit, ...]:
+    """Return the commits of `REPO@A..B` as mails, parents first; B is HEAD where it is not given.
+
+    Raises PatchkitError for a merge among them, which is no one patch, and for a range without any.
+    """
+    path, text = _split(spec)
+    first, dots, last = text.partition("..")
+    if not dots or last.startswith(".") or not first:
+        raise PatchkitError(
+            f"{text!r} is no range of commits",
+            place=str(path),
+            expected="A..B: those of B not in A",
+        )
+    repo = _open_repo(path)
+    ends = f"{_resolve(repo, path, first)}..{_resolve(repo, path, last or 'HEAD')}"
+    listed = repo.git.rev_list("--reverse", "--topo-order", "--parents", ends)
+    rows = [row.split() for row in listed.split("\n") if row]
+    if not rows:
+        raise PatchkitError(f"{text} holds no commit", place=str(path))
+    for object_id, *parents in rows:
+        if len(parents) > 1:
+            raise PatchkitError(
+                f"{object_id[:12]} is a merge of {len(parents)} commits, which is no one patch",
+                place=str(path),
+                expected="a range without merges",
+                hint="rebase the branch, or name the ranges beside the merge one by one",
+            )
+    return tuple(Commit(row[0], _mail(repo, row[0])) for row in rows)
+
+
+def _mail(repo: git.Repo, commit: str) -> bytes:
+    mail: bytes = repo.git.format_patch(
+        *_MAIL_OPTIONS, "-1", commit, stdout_as_string=False, strip_newline_in_stdout=False
+    )
+    return mail
 
 
 def _list_files(repo: git.Repo, commit: str, pack: Callable[[GitFiles], PackedFiles]) -> GitFiles:

@@ -284,8 +284,8 @@ def test_sections_that_no_wheel_holds_are_named(folder: Path, capsys: Out) -> No
         ),
         (
             diff("a\n", "b\n", "docs/x.md"),
-            "odd.patch: docs/x.md: the patch changes only files that are built from source or not "
-            "shipped, expected a file that the package holds",
+            "odd.patch:1: changes only files that are built from source or not shipped: "
+            "docs/x.md, expected a file that the package holds",
         ),
         (
             b"diff --git a/vllm/l.png b/vllm/l.png\nindex 1234567..89abcde 100644\n"

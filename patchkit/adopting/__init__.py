@@ -1,0 +1,1 @@
+"""Foreign patches into a stored series, and a stored series out into what other tools read."""
