@@ -85,6 +85,9 @@ def _open(
     """Return the report of a work tree that is open now."""
     folders = series_folders(config, folder)
     words = (patch,) if patch is not None else ()
+    known = opened_trees.open_releases(config.state_folder)
+    if release is None and len(known) == 1:
+        release = known[0]
     release = choose_release(config, folders, release, words)
     stored = read_release(config, folders, release)
     key = find_patch(patch, stored) if patch is not None else None
@@ -156,7 +159,8 @@ def _document(
 ) -> dict[str, Any]:
     names = [(layer.folder, layer.name) for layer in stack.layers]
     at = names.index((state.folder or "", state.patch)) if state.patch else len(names) - 1
-    later = tuple("/".join(key) for key in names[at + 1 :])
+    several = len(stack.stored) > 1
+    later = tuple("/".join(key) if several else key[1] for key in names[at + 1 :])
     changed = tuple(change.path for change in found.changes) if found is not None else ()
     return _report(what, state, changed, later)
 

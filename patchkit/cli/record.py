@@ -15,11 +15,11 @@ from patchkit.editing import opened as opened_trees
 from patchkit.editing import worktree
 from patchkit.editing.delivery import Delivery, deliver, plan_delivery
 from patchkit.editing.heading import new_preamble
+from patchkit.editing.naming import patch_name
 from patchkit.editing.opened import OpenedTree
 from patchkit.editing.recording import (
     NewPatch,
     Recorded,
-    patch_name,
     record,
     refuse_moved_ground,
 )

@@ -9,8 +9,8 @@ import click
 from patchkit.cli import render_edit
 from patchkit.cli.options import here, json_option, series_folders
 from patchkit.editing.around import refuse_stopped_rebase
+from patchkit.editing.naming import patch_name
 from patchkit.editing.opened import refuse_while_open
-from patchkit.editing.recording import patch_name
 from patchkit.editing.renaming import holders, rename
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.repository.workspace import Workspace

@@ -10,13 +10,6 @@ from patchkit.report import counted
 if TYPE_CHECKING:
     from patchkit.editing.delivery import Delivery
 
-_STATES = {
-    "opened": "opened",
-    "there": "is open",
-    "moved": "brought to it",
-    "closed": "is closed",
-}
-
 
 def delivery_json(plan: Delivery) -> dict[str, Any]:
     """Return what is written for one release, as docs/schema/revision-1.json describes it."""
@@ -60,10 +53,12 @@ def show_record(document: dict[str, Any]) -> None:
         say(f"  hunk {hunk['number']}, {hunk['path']}: {hunk['text']}")
     if document["empty_fields"]:
         say(f"{document['patch']}: to be filled in: {', '.join(document['empty_fields'])}")
+    needed: dict[str, list[str]] = {}
     for need in document["undeclared"]:
-        earlier = need["earlier"].removesuffix(".patch")
+        needed.setdefault(need["later"], []).append(need["earlier"].removesuffix(".patch"))
         say(f"warning: {need['later']} needs {need['earlier']}: {need['text']}")
-        say(f"  declare in {need['later']}: Depends-On: {earlier}")
+    for later, names in needed.items():
+        say(f"  declare in {later}: Depends-On: {', '.join(names)}")
     _show_dry_run(document)
 
 

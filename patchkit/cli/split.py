@@ -9,8 +9,8 @@ import click
 from patchkit.cli import render, render_edit
 from patchkit.cli.options import here, json_option, series_folders, tree_opener
 from patchkit.editing.delivery import deliver, plan_delivery, with_notes
+from patchkit.editing.naming import patch_name
 from patchkit.editing.opened import refuse_while_open
-from patchkit.editing.recording import patch_name
 from patchkit.editing.splitting import hunks_of_files, split
 from patchkit.editing.stack import choose_release, find_layer, open_stack
 from patchkit.errors import ExitCode, UsageError
@@ -70,12 +70,13 @@ def command(
             chosen = hunks_of_files(layer, [word for word in files.split(",") if word])
         else:
             chosen = _numbers(hunks or "")
-        text = description or f"{layer.name.removesuffix('.patch')}: {_stem(name)}"
-        parted = split(stack, layer, chosen, name, text)
+        parted = split(stack, layer, chosen, name, description or "")
         plan = plan_delivery(config, parted.revision, layer.folder, opener, forget=forget_decisions)
         first, second = (name, layer.name) if parted.is_first else (layer.name, name)
         notes = [f"{first} comes first, then {second}"]
         notes += [f"declared: {later} needs {one}: {why}" for later, one, why in parted.needs]
+        if not description:
+            notes.append(f"{name}: to be filled in: Description")
         plan = with_notes(plan, notes)
         if not dry_run:
             deliver(workspace, [plan])
@@ -102,7 +103,3 @@ def _numbers(text: str) -> frozenset[int]:
             raise UsageError(f"{word!r} is no hunk", place="patchkit split", expected="1,3 or 2-4")
         found.update(range(int(low), int(high or low) + 1))
     return frozenset(found)
-
-
-def _stem(name: str) -> str:
-    return name.removesuffix(".patch").removesuffix(".diff")

@@ -60,9 +60,12 @@ class Context:
         elif self.unique_from == 0:
             parts.append("unique by its own lines")
         else:
-            count = next(n for lines, n in self.thinner if lines == self.unique_from - 1)
             lines = f"{self.unique_from} line{'s' if self.unique_from > 1 else ''}"
-            parts.append(f"unique from {lines} of context on; with one less {count} places")
+            parts.append(f"unique from {lines} of context on")
+            less = self.unique_from - 1
+            if less or not self.insert_only:
+                count = next(n for around, n in self.thinner if around == less)
+                parts.append(f"with {less} at {count} places")
         if len(self.definitions) > 1:
             parts.append(f"would fit in {len(self.definitions)} definitions")
         return ", ".join(parts)

@@ -14,6 +14,7 @@ from patchkit.placing.adaptation import Adaptation, fingerprint_hunk
 from patchkit.placing.plan import PatchPlan
 from patchkit.series.override import Overrides
 
+_MOST = 60  # characters of a reason that are shown
 Decision = Adaptation | Acceptance
 
 
@@ -85,4 +86,5 @@ def _told(name: str, one: Decision) -> str:
         return f"{name}: hunk {one.hunk}: the drift of `{one.name}` accepted for {one.release}"
     hunks = ", ".join(map(str, one.hunks))
     word = "hunk" if len(one.hunks) == 1 else "hunks"
-    return f"{name}: {word} {hunks}: the adaptation to {one.release} ({one.reason})"
+    reason = one.reason if len(one.reason) <= _MOST else f"{one.reason[: _MOST - 1].rstrip()}…"
+    return f"{name}: {word} {hunks}: the adaptation to {one.release} ({reason})"

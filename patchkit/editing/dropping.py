@@ -58,7 +58,10 @@ def drop(
     needing = dependents(stack, layer)
     _refuse_dependents(layer, needing, several=len(stack.stored) > 1, meant=with_dependents)
     reasons = {layer.name: _one_line(reason, layer.place)}
-    reasons |= {name.rpartition("/")[2]: why for name, why in needing}
+    reasons |= {
+        name.rpartition("/")[2]: f"needs {_stem(layer.name)}, which is left out too"
+        for name, _ in needing
+    }
     first = next(n for n, one in enumerate(layers) if one.name in reasons)
     change = f"the gap that {layer.name} leaves"
     below = [draft_of(one) for one in layers[:first]]
@@ -127,11 +130,15 @@ def _commented(
     waiting = ""
     for layer in layers:
         if layer.name in reasons:
-            stem = layer.name.removesuffix(".patch").removesuffix(".diff")
-            waiting += f"{layer.entry.before}# {stem}: {reasons[layer.name]}\n{layer.entry.after}"
+            why = f"# {_stem(layer.name)}: {reasons[layer.name]}\n"
+            waiting += f"{layer.entry.before}{why}{layer.entry.after}"
             continue
         draft = by_name[layer.name]
         entry = replace(draft.entry, before=waiting + draft.entry.before)
         found.append(replace(draft, entry=entry))
         waiting = ""
     return found, waiting
+
+
+def _stem(name: str) -> str:
+    return name.removesuffix(".patch").removesuffix(".diff")

@@ -94,7 +94,8 @@ def joined(into: bytes, other: bytes, name: str, place: str) -> tuple[bytes, tup
 def _both(one: Field, other: Field) -> Field | None:
     """The field that says what two say, None where it can say only one thing."""
     key = _key(one.name)
-    if one.value.strip() == other.value.strip() or not other.value.strip():
+    said = {line.strip() for line in one.value.split("\n")}
+    if said.issuperset(line.strip() for line in other.value.split("\n")) or not other.value.strip():
         return one
     if not one.value.strip():
         return Field(one.name, other.value)

@@ -64,10 +64,14 @@ def find_opened(state_folder: Path, release: str) -> OpenedTree | None:
     return OpenedTree(state, content, changes)
 
 
+def open_releases(state_folder: Path) -> list[str]:
+    """Return the releases of which a state file tells that a work tree is open."""
+    return sorted(path.stem.removeprefix("v") for path in (state_folder / "edit").glob("v*.json"))
+
+
 def only_open(state_folder: Path, release: str | None) -> str:
     """Return the release whose work tree is open: the given one, or the only one."""
-    folder = state_folder / "edit"
-    names = sorted(path.stem.removeprefix("v") for path in folder.glob("v*.json"))
+    names = open_releases(state_folder)
     asked = normalise_version(release) if release is not None else None
     if asked is not None:
         names = [name for name in names if name == asked]
@@ -111,7 +115,7 @@ def state_of(
 ) -> EditState:
     """Return the state of a work tree that was made from a stack and stands at a commit."""
     folder, patch = key if key is not None else (None, None)
-    before = ids[number - 1] if key is not None else ids[number]
+    before = ids[max(number - 1, 0)]
     sources = digests(stack.stored)
     return EditState(stack.release, str(path), sources, folder, patch, before, ids[number], ids[-1])
 

@@ -16,13 +16,14 @@ from patchkit.editing.context import Context, contexts_of
 from patchkit.editing.draft import Draft, draft_of, make_data
 from patchkit.editing.folding import fold_one
 from patchkit.editing.heading import empty_fields
+from patchkit.editing.naming import refuse_taken
 from patchkit.editing.needed import needs_of
 from patchkit.editing.opened import OpenedTree, digests
 from patchkit.editing.revision import Revision, revise, with_layers
 from patchkit.editing.stack import Layer, Stack
 from patchkit.editing.worktree import Changed
-from patchkit.errors import PatchkitError, UsageError
-from patchkit.series.series import SeriesEntry, parse_series_file
+from patchkit.errors import PatchkitError
+from patchkit.series.series import SeriesEntry
 from patchkit.stacking.rebase import Progress
 from patchkit.tree import SourceTree
 
@@ -69,7 +70,8 @@ def refuse_moved_ground(opened: OpenedTree, stack: Stack) -> None:
     if busy is not None:
         hint = f"finish it with `git {busy} --continue`, or `git {busy} --abort`"
         raise PatchkitError(f"git {busy} has stopped half way", place=state.path, hint=hint)
-    if not worktree.is_on_top(path, state.before):
+    is_below = state.before != state.commit and worktree.head(path) == state.before
+    if is_below or not worktree.is_on_top(path, state.before):
         raise PatchkitError(
             "stands below the patch that is edited, so that its changes would undo others",
             place=state.path,
@@ -198,22 +200,6 @@ def _new_draft(
     new: NewPatch, before: SourceTree, tree: SourceTree, touched: frozenset[str]
 ) -> Draft:
     return Draft(SeriesEntry(new.name), make_data(new.preamble, before, tree, touched))
-
-
-def patch_name(text: str) -> str:
-    """Return the file name of a new patch, with its suffix."""
-    name = text if text.endswith((".patch", ".diff")) else f"{text}.patch"
-    entries = parse_series_file(name.encode() + b"\n", repr(text))
-    if len(entries) != 1 or entries[0].name != name or "/" in name:
-        raise UsageError(f"{text!r} is no name for a patch", expected="letters, digits and -")
-    return name
-
-
-def refuse_taken(name: str, known: Sequence[str]) -> None:
-    """Raise PatchkitError where a patch has a name already, on a disk that ignores case too."""
-    for other in known:
-        if name.casefold() == other.casefold():
-            raise PatchkitError(f"there is a patch {other} already", expected="another name")
 
 
 def _recorded(stack: Stack, revision: Revision, folder: str, name: str) -> Recorded:

@@ -12,7 +12,7 @@ from tomlkit.exceptions import TOMLKitError
 from patchkit.config import PYPROJECT, Config
 from patchkit.diff import format_patch, parse_patch
 from patchkit.editing.heading import with_needs
-from patchkit.editing.recording import refuse_taken
+from patchkit.editing.naming import refuse_taken
 from patchkit.editing.stack import same_patch
 from patchkit.errors import PatchkitError, UsageError
 from patchkit.repository.store import Stored, read_stored, release_folder, stored_releases

@@ -10,8 +10,8 @@ from patchkit.diff.model import FileChange, FilePatch
 from patchkit.diff.parse import parse_patch
 from patchkit.editing.draft import Draft, build, draft_of, make_data
 from patchkit.editing.heading import depending_on, with_field
+from patchkit.editing.naming import refuse_taken
 from patchkit.editing.needed import binding, needs_of
-from patchkit.editing.recording import refuse_taken
 from patchkit.editing.revision import Revision, revise
 from patchkit.editing.stack import Layer, Stack
 from patchkit.errors import PatchkitError

@@ -19,8 +19,8 @@ class EditState:
 
     `path` is where it lies; `sources` are digests of the release folders that it was made from.
     `folder` and `patch` name the patch that is edited, both None on top of all. `before` is the
-    commit below that patch (the topmost one without a patch), `commit` the one that the tree was
-    left at, `series` the one with every patch. `replaced` is where it stood before that.
+    commit below that patch, or below the last one; `commit` the one that the tree was left at;
+    `series` the one with every patch. `replaced` is where it stood before the last record.
     """
 
     release: str

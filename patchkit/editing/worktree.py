@@ -1,8 +1,8 @@
 """A git work tree of a release with its series as commits; the one module that writes with git.
 
-Plain `git` through pipes: 4,800 files are one `fast-import`. Nothing of the user's git reaches what
-is done here: no configuration, hooks, templates, attributes, and none of the GIT_ variables. The
-tree has its own configuration, so that plain git in it does what `record` will see.
+Plain `git` through pipes: the 4,800 files of vLLM are one `fast-import`. Nothing of the user's git
+reaches what is done here: no configuration, hooks, templates, attributes, and none of the GIT_
+variables. The tree has its own configuration, so that plain git in it does what `record` will see.
 """
 
 from __future__ import annotations
@@ -129,8 +129,9 @@ def write_commits(
     total = sum(len(c or b"") for commit in commits for c in commit.files.values())
     label, done = "writing the work tree", 0
     marks = path / ".git" / "patchkit-marks"
-    command = _command(path, "fast-import", "--quiet", "--force", "--done",
-                       f"--export-marks={marks}")  # fmt: skip
+    # vLLM's 96 MB in 0.9 s of CPU and 17 MB; with deltas and git's own level 2.1 s and 13 MB
+    options = ["--quiet", "--force", "--done", "--depth=0", f"--export-marks={marks}"]
+    command = _command(path, "-c", "core.compression=1", "fast-import", *options)
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         env=_environment(),
