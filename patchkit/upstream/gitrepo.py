@@ -1,4 +1,7 @@
-"""The source tree of a commit in a git repository; the one module that knows GitPython."""
+"""The source tree of a commit in a git repository; the one module that knows GitPython.
+
+Nothing is written here: the work trees that people edit in are those of `editing.worktree`.
+"""
 
 from __future__ import annotations
 

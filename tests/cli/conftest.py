@@ -54,6 +54,8 @@ def trees(monkeypatch: pytest.MonkeyPatch) -> dict[str, SourceTree]:
     """Return the trees that the commands open by name; a test puts in what it needs."""
     found: dict[str, SourceTree] = {}
     for command in ("rebase", "port", "check", "show", "test", "deps", "import_"):
+    names = ("rebase", "port", "check", "show", "test", "deps")
+    for command in (*names, "edit", "record", "split", "fold", "drop"):
         module = importlib.import_module(f"patchkit.cli.{command}")
         monkeypatch.setattr(module, "tree_opener", lambda *_: found.__getitem__)
     return found

@@ -1,0 +1,1 @@
+"""Patches edited where they are stored: a work tree to edit in, and the series written anew."""

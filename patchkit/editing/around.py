@@ -1,0 +1,95 @@
+"""What else a repository holds on a release that is edited: releases that are the same as it, and
+verdicts and rebases that go by what was stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from patchkit.config import Config
+from patchkit.editing.draft import build, draft_of
+from patchkit.editing.revision import Revision, texts
+from patchkit.errors import PatchkitError
+from patchkit.repository.applied import apply_series, apply_shipped, with_overlay
+from patchkit.repository.move import OpenTree
+from patchkit.repository.session import read_state
+from patchkit.repository.store import Stored, read_stored, release_folder, stored_releases
+from patchkit.repository.verdicts import is_fresh, read_verdicts
+from patchkit.repository.workspace import Replacement
+from patchkit.tree import SourceTree
+
+
+def with_others(config: Config, revision: Revision, folder: str, open_tree: OpenTree) -> Revision:
+    """Return a revision with the releases that are the same as its own looked after."""
+    stack = revision.stack
+    others: dict[str, Mapping[str, bytes]] = {}
+    notes = []
+    before, after = texts(stack.of(folder)), texts(revision.built[folder].layers)
+    for release in stored_releases(config.root, folder):
+        place = release_folder(folder, release)
+        one = read_stored(config.root, folder, release)
+        if one.same_as != stack.release or before == after:
+            continue
+        ground = _ground(config, one, folder, release, open_tree)
+        try:
+            for layer in revision.built[folder].layers:
+                ground = apply_shipped(layer.plan.patch, ground)[0]
+            notes.append(f"v{release} is the same as v{stack.release}, and takes the change too")
+        except PatchkitError as err:
+            ground = _ground(config, one, folder, release, open_tree)
+            kept = replace(one, files={}, same_as=None)
+            drafts = [draft_of(layer) for layer in stack.of(folder)]
+            others[place] = build(kept, ground, drafts).files
+            notes.append(
+                f"v{release} was the same as v{stack.release}; the change does not apply there "
+                f"({err}), so that it has its own copy now of what it had; move the change by "
+                f"`patchkit rebase v{release} --from v{stack.release} --update`"
+            )
+    return replace(revision, others=others, notes=(*revision.notes, *notes))
+
+
+def _ground(
+    config: Config, stored: Stored, folder: str, release: str, open_tree: OpenTree
+) -> SourceTree:
+    tree = open_tree(f"v{release}")
+    for below in config.series:
+        if below == folder:
+            break
+        if release in stored_releases(config.root, below):
+            tree = apply_series(config.root, read_stored(config.root, below, release), tree)
+    return with_overlay(config.root, stored, tree)[0]
+
+
+def stale_verdicts(config: Config, revision: Revision) -> tuple[str, ...]:
+    """Return notes on the verdicts that held for what is stored and do not for the revision."""
+    notes = []
+    for folder, built in revision.built.items():
+        stored = revision.stack.stored[folder]
+        patches = {layer.name: layer.data for layer in built.layers}
+        new = replace(stored, series=replace(stored.series, patches=patches))
+        for verdict in read_verdicts(config.root, folder):
+            if verdict.release != stored.release or verdict.patch not in stored.series.patches:
+                continue
+            held = is_fresh(config.root, stored, verdict)
+            if held and verdict.patch in patches and not is_fresh(config.root, new, verdict):
+                again = f"`patchkit test v{stored.release} {verdict.patch}` makes it anew"
+                notes.append(f"the verdict on {verdict.patch} holds no more; {again}")
+    return tuple(notes)
+
+
+def refuse_stopped_rebase(config: Config, places: Iterable[str]) -> None:
+    """Raise PatchkitError where a rebase has stopped that began with one of some folders."""
+    state = read_state(config.state_folder / "rebase")
+    if state is not None and set(places) & set(state.sources):
+        raise PatchkitError(
+            f"a rebase onto {state.target} has stopped that began with it",
+            place=", ".join(sorted(set(places) & set(state.sources))),
+            hint="finish it with `patchkit rebase --continue`, or drop it with `--abort`",
+        )
+
+
+def replacements(root: Path, files: Mapping[str, Mapping[str, bytes]]) -> list[Replacement]:
+    """Return the release folders as the workspace writes them."""
+    return [Replacement(root / place, content) for place, content in files.items()]

@@ -1,0 +1,64 @@
+"""What patches need of each other as they are to be stored, and what no header says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from patchkit.editing.stack import Layer
+from patchkit.placing.plan import PatchPlan
+from patchkit.series.graph import Graph, closure, make_graph
+from patchkit.series.selection import declared_needs
+from patchkit.stacking.dependencies import Dependency, dependencies
+from patchkit.stacking.same_statement import SameStatement, same_statements
+from patchkit.syntax.tree import at_ease
+from patchkit.tree import SourceTree
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the patches of a release need of each other, by the names that they go by here."""
+
+    graph: Graph
+    statements: tuple[SameStatement, ...]
+
+    def undeclared(self) -> list[tuple[str, str, str]]:
+        """Return each need that no header says: the later patch, the earlier one, and why."""
+        found: dict[tuple[str, str], str] = {}
+        for pair in self.statements:
+            found.setdefault((pair.later.patch, pair.earlier.patch), pair.text)
+        for link in self.graph.undeclared:
+            reason = next(reason for reason in link.reasons if reason.binds)
+            found.setdefault((link.later, link.earlier), reason.text)
+        return [(later, earlier, text) for (later, earlier), text in found.items()]
+
+
+def needs_of(layers: Sequence[Layer], base: SourceTree) -> Needs:
+    """Return what patches need of each other; a patch goes by folder and name where both matter."""
+    several = len({layer.folder for layer in layers}) > 1
+    keys = [(layer.folder, layer.name) for layer in layers]
+    names = {key: "/".join(key) if several else key[1] for key in keys}
+    named = declared_needs({(one.folder, one.name): one.data for one in layers})
+    declared = {names[key]: tuple(names[n] for n in needed) for key, needed in named.items()}
+    plans = [_called(one.plan, names[one.folder, one.name]) for one in layers]
+    with at_ease():
+        graph = make_graph(tuple(names.values()), dependencies(plans, base), declared)
+        pairs = same_statements(plans)
+    owned = {(link.later, link.earlier) for link in graph.links if link.declared or link.implied}
+    owned |= {(a, b) for a, b in _implied(declared)}
+    left = tuple(p for p in pairs if (p.later.patch, p.earlier.patch) not in owned)
+    return Needs(graph, left)
+
+
+def binding(plans: Sequence[PatchPlan], base: SourceTree) -> list[Dependency]:
+    """Return where a patch cannot be without an earlier one."""
+    with at_ease():
+        return [need for need in dependencies(plans, base) if need.binds]
+
+
+def _implied(declared: Mapping[str, Sequence[str]]) -> Iterable[tuple[str, str]]:
+    return [(later, one) for later, needed in closure(declared).items() for one in needed]
+
+
+def _called(plan: PatchPlan, name: str) -> PatchPlan:
+    return replace(plan, patch=replace(plan.patch, name=name))

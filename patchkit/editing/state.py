@@ -1,0 +1,71 @@
+"""The state of an open work tree, kept beside it: what it was made from and where it stands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from patchkit.errors import PatchkitError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class EditState:
+    """An open work tree.
+
+    `path` is where it lies; `sources` are digests of the release folders that it was made from.
+    `folder` and `patch` name the patch that is edited, both None on top of all. `before` is the
+    commit below that patch, or below the last one; `commit` the one that the tree was left at;
+    `series` the one with every patch. `replaced` is where it stood before the last record.
+    """
+
+    release: str
+    path: str
+    sources: Mapping[str, str]
+    folder: str | None
+    patch: str | None
+    before: str
+    commit: str
+    series: str
+    replaced: str | None = None
+
+
+def state_path(state_folder: Path, release: str) -> Path:
+    """Return the file that says what work tree of a release is open."""
+    return state_folder / "edit" / f"v{release}.json"
+
+
+def read_state(path: Path) -> EditState | None:
+    """Return the state in a file, None where there is none."""
+    if not path.is_file():
+        return None
+    return parse_state(path.read_bytes(), str(path))
+
+
+def parse_state(data: bytes, place: str) -> EditState:
+    """Return the state from its JSON text."""
+    hint = "save what you changed in the work tree, and `patchkit edit --close --discard`"
+    try:
+        document: dict[str, Any] = json.loads(data)
+        found = document.pop("format")
+    except (ValueError, KeyError, TypeError, AttributeError) as err:
+        raise PatchkitError("damaged state", place=place, hint=hint) from err
+    if found != FORMAT:
+        raise PatchkitError(
+            f"state of format {found}", place=place, expected=f"format {FORMAT}",
+            hint="finish it with the patchkit that began it",
+        )  # fmt: skip
+    try:
+        return EditState(**document)
+    except TypeError as err:
+        raise PatchkitError("damaged state", place=place, hint=hint) from err
+
+
+def format_state(state: EditState) -> bytes:
+    """Return the JSON text of a state."""
+    text = json.dumps({"format": FORMAT, **asdict(state)}, indent=1, ensure_ascii=False)
+    return text.encode() + b"\n"
