@@ -13,9 +13,17 @@ from patchkit.cli import render
 from patchkit.cli.options import here, json_option, shown_path, tree_opener
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError, UsageError
+from patchkit.placing.resolution import Resolution
 from patchkit.report import drift_json, outcome_json, tree_json
 from patchkit.repository import session
-from patchkit.repository.deliver import Delivery, Storing, plan_deliveries, replacements
+from patchkit.repository.deliver import (
+    Delivery,
+    Storing,
+    plan_deliveries,
+    replacements,
+    replays_stored,
+)
+from patchkit.repository.memory import remembered
 from patchkit.repository.move import Request, SeriesMove, move_all
 from patchkit.repository.stop import (
     accepted_drifts,
@@ -230,7 +238,8 @@ def _resume(
         request = replace(request, skips=(*request.skips, skip_of(state, skipped)))
         return _run(config, workspace, request, as_json)
     edits = session.read_edits(state, folder)
-    settled = settle(state, stopped, edits, reason, place, accept_drifts=accept_drift)
+    resolved = settle(state, stopped, edits, reason, place, accept_drifts=accept_drift)
+    settled = tuple(session.Settled(state.series, r.patch, r.adaptation) for r in resolved)
     if settled:
         request = replace(request, settled=(*request.settled, *settled))
         moves = _move(config, request)
@@ -240,7 +249,8 @@ def _resume(
         request = replace(request, settled=(*request.settled, *accepted))
         moves = _move(config, request)
     refuse_what_does_not_hold(settled, moves, place)
-    return _conclude(config, workspace, request, moves, as_json)
+    made = [(state.series, resolution) for resolution in resolved]
+    return _conclude(config, workspace, request, moves, as_json, made)
 
 
 def _run(config: Config, workspace: Workspace, request: Request, as_json: bool) -> ExitCode:
@@ -258,6 +268,7 @@ def _conclude(
     request: Request,
     moves: tuple[SeriesMove, ...],
     as_json: bool,
+    made: Sequence[tuple[str, Resolution]] = (),
 ) -> ExitCode:
     """Write the result or the state of where it stopped, and show what became of every hunk."""
     folder = _folder(config)
@@ -266,10 +277,12 @@ def _conclude(
     state = None
     if stopped is not None and (request.release or request.output):
         state, content = lay_out_stop(stopped, moves, request)
-        workspace.commit([Replacement(folder, content)])
+        workspace.commit([Replacement(folder, content), *remembered(config.root, made, (), None)])
     elif all(delivery.storing is not Storing.DIFFERS for delivery in deliveries):
         done = [Replacement(folder, None)] if folder.exists() else []
-        workspace.commit([*replacements(config, request, moves, deliveries), *done])
+        release, replayed = request.release, replays_stored(moves, deliveries)
+        learnt = remembered(config.root, made, replayed, release)
+        workspace.commit([*replacements(config, request, moves, deliveries), *learnt, *done])
     document = _document(config, moves, deliveries, state)
     if as_json:
         render.show_json(document)

@@ -26,6 +26,8 @@ from patchkit.placing.resolution import Resolution
 from patchkit.placing.verdict import Verdict
 from patchkit.tree import SourceTree
 
+_Entry = tuple[Resolution, tuple[int, ...]]  # with the numbers of its hunks in the patch
+
 
 def land_remembering(
     plan: PatchPlan,
@@ -51,11 +53,12 @@ def land_remembering(
     if not memory or not left:
         return landing
     replayer = _Replayer(plan, base, target, adaptations, landing)
-    waiting = _ranked(memory, plan, target)
+    ranked = _ranked(memory, plan, target)
+    waiting = list(ranked)
     refused: dict[int, list[str]] = {}
     chosen: list[Replay] = []
     while True:
-        chosen += _next(waiting, chosen, left, replayer, refused)
+        _choose(chosen, waiting, left, replayer, refused)
         tried = land_patch(
             plan, base, target,
             adaptations=[*replayer.without(chosen), *chosen], missing=missing, banned=stopped,
@@ -71,7 +74,11 @@ def land_remembering(
                 _refuse(refused, replay.hunks, replay.replayed.release, text)
         if not fallen:
             return _told(replace(tried, replays=tuple(chosen)), refused)
-        chosen = [replay for replay in chosen if replay not in fallen]
+        # each was made on what those before it leave
+        kept = chosen[: min(map(chosen.index, fallen))]
+        again = [replay for replay in chosen if replay not in (*fallen, *kept)]
+        waiting[:0] = [entry for r in again for entry in ranked if _is_of(r, entry)]
+        chosen = kept
 
 
 class _Replayer:
@@ -96,10 +103,12 @@ class _Replayer:
         hunks = {number for replay in replays for number in replay.hunks}
         return [a for a in self.adaptations if hunks.isdisjoint(a.hunks)]
 
-    def replay(self, resolution: Resolution, hunks: tuple[int, ...]) -> Replay | str:
-        """Return what a resolution makes of its hunks here, or why it does not hold."""
+    def replay(
+        self, resolution: Resolution, hunks: tuple[int, ...], before: Sequence[Replay]
+    ) -> Replay | str:
+        """Return what a resolution makes of its hunks after other replays, or why it fails."""
         made = replace(resolution.adaptation, hunks=hunks)
-        tree = self._ready(made)
+        tree = self._ready(made, before)
         numbered = {j.number: j.hunk for file in self.plan.files for j in file.jobs}
         content = tree.files.get(made.path)
         mismatch = check_adaptation(made, numbered, content)
@@ -109,13 +118,14 @@ class _Replayer:
         changed = mismatch.text if mismatch else "comments or layout next to it have changed"
         return self._carried(resolution, hunks, tree, changed)
 
-    def _ready(self, adaptation: Adaptation) -> SourceTree:
+    def _ready(self, adaptation: Adaptation, before: Sequence[Replay]) -> SourceTree:
         """The target with all other hunks of the patch, as it was when the person decided."""
         waits = Verdict(Status.CONFLICTED, reason="to be replayed")
         verdicts = self.landing.verdicts
         left = {n for n, v in verdicts.items() if not is_there(v) and v.status != Status.BLOCKED}
-        stopped = dict.fromkeys(left.union(adaptation.hunks), waits)
-        others = [a for a in self.without([adaptation]) if left.isdisjoint(a.hunks)]
+        left = left.union(adaptation.hunks).difference(*(replay.hunks for replay in before))
+        stopped = dict.fromkeys(left, waits)
+        others = [a for a in self.without(before) if left.isdisjoint(a.hunks)] + [*before]
         placed = place_patch(self.plan, self.base, self.target, others, stopped)
         return self.target.with_changes(placed.contents, placed.modes)
 
@@ -147,8 +157,10 @@ class _Replayer:
             after=content,
             reason=resolution.adaptation.reason,
         )
-        proof = [Evidence("carried", f"{changed}; its own change was placed there and proven")]
-        proof += [fact for verdict in verdicts for fact in verdict.evidence]
+        methods = ", ".join(dict.fromkeys(str(v.method) for v in verdicts))
+        facts = "; ".join(dict.fromkeys(str(fact) for v in verdicts for fact in v.evidence))
+        how = f"{changed}; its own change was placed there by {methods}, and proven: {facts}"
+        proof = [Evidence("carried", how)]
         return self._as_replay(resolution, made, "carried", proof)
 
     def _as_replay(
@@ -162,9 +174,7 @@ class _Replayer:
         )
 
 
-def _ranked(
-    memory: Iterable[Resolution], plan: PatchPlan, target: SourceTree
-) -> list[tuple[Resolution, tuple[int, ...]]]:
+def _ranked(memory: Iterable[Resolution], plan: PatchPlan, target: SourceTree) -> list[_Entry]:
     """The resolutions that are for hunks of a patch, with those, in the order to be tried."""
     found = [(r, n) for r in reversed(list(memory)) if (n := r.numbers_in(plan)) is not None]
     return sorted(
@@ -176,19 +186,21 @@ def _ranked(
     )
 
 
-def _next(
-    waiting: list[tuple[Resolution, tuple[int, ...]]],
-    chosen: Sequence[Replay],
+def _is_of(replay: Replay, entry: _Entry) -> bool:
+    return (replay.replayed.key, replay.hunks) == (entry[0].key, entry[1])
+
+
+def _choose(
+    chosen: list[Replay],
+    waiting: list[_Entry],
     left: set[int],
     replayer: _Replayer,
     refused: dict[int, list[str]],
-) -> list[Replay]:
+) -> None:
     """Take the next resolution for each hunk that is open and has none chosen."""
-    taken = {number for replay in chosen for number in replay.hunks}
-    found: list[Replay] = []
     for entry in list(waiting):
         resolution, hunks = entry
-        if not taken.isdisjoint(hunks):
+        if any(not set(hunks).isdisjoint(replay.hunks) for replay in chosen):
             continue
         waiting.remove(entry)
         landed = [number for number in hunks if number not in left]
@@ -197,14 +209,12 @@ def _next(
         replay: Replay | str = (
             f"it is for several hunks together, of which hunk {landed[0]} lands without it"
             if landed
-            else replayer.replay(resolution, hunks)
+            else replayer.replay(resolution, hunks, chosen)
         )
         if isinstance(replay, str):
             _refuse(refused, hunks, resolution.adaptation.release, replay)
         else:
-            found.append(replay)
-            taken.update(hunks)
-    return found
+            chosen.append(replay)
 
 
 def _fits(adaptation: Adaptation, content: bytes) -> bool:

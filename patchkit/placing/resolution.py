@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchkit.diff import diff_files, format_hunk, parse_patch
+from patchkit.diff import Hunk, diff_files, format_hunk, parse_patch
 from patchkit.diff.lines import Change, diff_lines
 from patchkit.diff.model import split_lines
 from patchkit.placing.adaptation import Adaptation, fingerprint_definition, fingerprint_hunk
@@ -50,10 +50,13 @@ class Resolution:
         """The definitions before and after it as modules, None where none are kept."""
         if not self.definitions:
             return None
-        path = self.adaptation.path
-        text = f"--- a/{path}\n+++ b/{path}\n{self.definitions}".encode()
-        hunk = parse_patch(text, "resolution").files[0].hunks[0]
+        hunk = _hunks(self.adaptation.path, self.definitions)[0]
         return b"".join(hunk.old_lines), b"".join(hunk.new_lines)
+
+    @property
+    def sections(self) -> tuple[Hunk, ...]:
+        """The hunks of its diff on the target."""
+        return _hunks(self.adaptation.path, self.adaptation.diff)
 
     def numbers_in(self, plan: PatchPlan) -> tuple[int, ...] | None:
         """Return which hunks of a patch it is for, None where the patch does not have them.
@@ -69,6 +72,11 @@ class Resolution:
                 return None
             found += same
         return tuple(found)
+
+
+def _hunks(path: str, text: str) -> tuple[Hunk, ...]:
+    patch = parse_patch(f"--- a/{path}\n+++ b/{path}\n{text}".encode(), "resolution")
+    return patch.files[0].hunks
 
 
 def make_resolution(patch: str, adaptation: Adaptation, before: bytes, after: bytes) -> Resolution:
@@ -128,8 +136,12 @@ def _in_block(body: Sequence[ast.stmt], start: int, end: int, change: Change) ->
     spans = [_span(statement) for statement in body]
     before = max((high for _, high in spans if high <= change.old_start), default=start)
     after = min((low for low, _ in spans if low >= change.old_end), default=end)
-    for statement, (low, high) in zip(body, spans, strict=True):
-        if change.old_start <= high and low < max(change.old_end, change.old_start + 1):
+    last = max(change.old_end, change.old_start + 1)
+    around = [n for n, (low, high) in enumerate(spans) if change.old_start <= high and low < last]
+    # what is added behind a definition may belong to it, blank lines between or not
+    around = around or [n for n, (_, high) in enumerate(spans) if high == before]
+    for number, (statement, (low, high)) in enumerate(zip(body, spans, strict=True)):
+        if number in around:
             yield from _touched(statement, change)
         elif before in (low, high) or after in (low, high):
             yield from _head(statement)

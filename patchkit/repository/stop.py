@@ -17,6 +17,7 @@ from patchkit.placing.acceptance import accept
 from patchkit.placing.adaptation import make_adaptation
 from patchkit.placing.landing import place_patch
 from patchkit.placing.plan import hunk_of
+from patchkit.placing.resolution import Resolution, make_resolution
 from patchkit.placing.verdict import Verdict
 from patchkit.report import outcome_json
 from patchkit.repository.move import Request, SeriesMove
@@ -56,6 +57,9 @@ class OpenPatch:
         verdict = Verdict(Status.CONFLICTED, reason="to be settled by a person")
         adaptations = next(i.adaptations for i in self.move.inputs if i.name == self.patch.name)
         others = [a for a in adaptations if left.isdisjoint(a.hunks)]
+        replays = [a for a in self.patch.landing.replays if left.isdisjoint(a.hunks)]
+        replayed = {number for replay in replays for number in replay.hunks}
+        others = [a for a in others if replayed.isdisjoint(a.hunks)] + replays
         landing = place_patch(
             self.patch.placed, self.base, self.target, others, dict.fromkeys(left, verdict)
         )
@@ -147,8 +151,8 @@ def settle(
     place: str,
     *,
     accept_drifts: bool = False,
-) -> tuple[Settled, ...]:
-    """Return the adaptations that a person's edits are; raises PatchkitError for what is left.
+) -> tuple[Resolution, ...]:
+    """Return the resolutions that a person's edits are; raises PatchkitError for what is left.
 
     Where drifts are accepted, a file in which nothing is open but drifts may be as it was laid out.
     """
@@ -178,20 +182,21 @@ def settle(
             place=place,
             hint="save your edits, `patchkit rebase --abort`, and begin again",
         )
-    settled = []
+    resolved = []
     for file in state.files:
         if file.path is None or file.path not in edits.edited:
             continue
+        before, after = stopped.without(file.hunks).files[file.path], edits.edited[file.path]
         adaptation = make_adaptation(
             release=stopped.target.version or stopped.target.name,
             path=file.path,
             hunks=[(n, _hunk(stopped.patch, n)) for n in file.hunks],
-            before=stopped.without(file.hunks).files[file.path],
-            after=edits.edited[file.path],
+            before=before,
+            after=after,
             reason=reason,
         )
-        settled.append(Settled(state.series, state.patch, adaptation))
-    return tuple(settled)
+        resolved.append(make_resolution(state.patch, adaptation, before, after))
+    return tuple(resolved)
 
 
 def accepted_drifts(
