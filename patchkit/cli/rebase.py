@@ -312,6 +312,7 @@ def _document(
             for outcome in move.result.outcomes
         ],
         "left_out": [entry for move in moves for entry in _left_out(move)],
+        "replayed": [entry for move in moves for entry in _replayed(move)],
         "state": _state(config, moves, state) if state else None,
         "notes": [note for move in moves for note in (*move.result.notes, *move.notes)],
     }
@@ -359,6 +360,22 @@ def _left_out(move: SeriesMove) -> list[dict[str, Any]]:
             entry = {"series": move.stored.folder, "patch": patch.name, "hunks": None}
             found.append({**entry, "why": "already upstream", "reason": None})
     return found
+
+
+def _replayed(move: SeriesMove) -> list[dict[str, Any]]:
+    """Return the hunks that were placed by what is remembered of an earlier move."""
+    return [
+        {
+            "series": move.stored.folder,
+            "patch": outcome.patch,
+            "hunk": outcome.hunk,
+            "release": outcome.replayed.release,
+            "how": outcome.replayed.how,
+            "reason": outcome.replayed.reason,
+        }
+        for outcome in move.result.outcomes
+        if outcome.replayed is not None
+    ]
 
 
 def _state(config: Config, moves: Sequence[SeriesMove], state: session.State) -> dict[str, Any]:

@@ -80,6 +80,10 @@ def show_rebase(document: dict[str, Any], moves: Sequence[SeriesMove]) -> None:
         hunks = "" if left["hunks"] is None else f", hunks {', '.join(map(str, left['hunks']))}"
         reason = f": {left['reason']}" if left["reason"] else ""
         say(f"{left['series']}/{left['patch']}{hunks}: left out, {left['why']}{reason}")
+    for entry in document["replayed"]:
+        made = f"resolved for {entry['release']}: {entry['reason']}"
+        place = f"{entry['series']}/{entry['patch']}, hunk {entry['hunk']}"
+        say(f"{place}: replayed, {entry['how']}: {made}")
     for series in document["series"]:
         stored = series["stored"]
         say(
