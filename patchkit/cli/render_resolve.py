@@ -27,6 +27,50 @@ def show_resolutions(document: Mapping[str, Any], *, whole: bool) -> None:
         say(count)
 
 
+def show_stopped(stopped: Mapping[str, Any] | None) -> None:
+    """Print where a rebase has stopped, what is open there, and the ways on."""
+    if stopped is None:
+        say("no rebase has stopped here")
+        return
+    say(
+        f"stopped at {stopped['series']}/{stopped['patch']}, "
+        f"on the way from v{stopped['base']} to {stopped['target']}"
+    )
+    for entry in stopped["open"]:
+        say(f"  {_open_line(entry)}")
+    for file in stopped["files"]:
+        say(f"  {file['state']}: {file['edit'] or file['path']}")
+    for path in stopped["strays"]:
+        say(f"  not among the files to edit: {path}")
+    say(f"{stopped['note']} says why")
+    for item in stopped["settled"]:
+        say(f"settled by {item['by']}: {_hunks(item)}: {item['reason']}")
+    for item in stopped["skipped"]:
+        say(f"skipped: {_hunks(item)}")
+    for entry in stopped["later"]:
+        say(f"still to come: {entry['series']}/{entry['patch']}, {_open_line(entry)}")
+    longest = max(len(way["command"]) for way in stopped["next"])
+    for way in stopped["next"]:
+        say(f"  {way['command']:<{longest}}  {way['does']}")
+
+
+def _hunks(item: Mapping[str, Any]) -> str:
+    """The hunks that a decision is about, with their patch."""
+    place = f"{item['series']}/{item['patch']}"
+    if item["hunks"] is None:
+        return place
+    word = "hunk" if len(item["hunks"]) == 1 else "hunks"
+    return f"{place}, {word} {', '.join(map(str, item['hunks']))}"
+
+
+def _open_line(entry: Mapping[str, Any]) -> str:
+    status = "drifted" if entry["drifted"] else entry["status"].replace("_", " ")
+    name = f" {entry['definition']}" if entry["definition"] else ""
+    line = f"hunk {entry['hunk']}: {status}: {entry['path']}{name}"
+    commit = entry["upstream_commit"]
+    return f"{line}, since {commit['id']} {commit['subject']}" if commit else line
+
+
 def _resolution(entry: Mapping[str, Any]) -> Iterator[str]:
     hunks = ", ".join(map(str, entry["hunks"]))
     word = "hunk" if len(entry["hunks"]) == 1 else "hunks"
