@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from patchkit.cli import render
+from patchkit.cli import render, render_resolve
 from patchkit.cli.moved import rebase_document
 from patchkit.cli.options import here, json_option, tree_opener
 from patchkit.cli.stopped import abort_rebase, emptied, show_stopped, shown_folder, state_folder
@@ -39,6 +39,16 @@ from patchkit.repository.stop import (
 from patchkit.repository.workspace import Replacement, Workspace
 from patchkit.upstream.pins import normalise_version
 
+
+@dataclass(frozen=True)
+class Report:
+    """How a rebase is reported: as JSON or a table, and with the commits of which repository."""
+
+    as_json: bool = False
+    table: bool = False
+    history: Path | None = None
+
+
 STEPS = ("go_on", "skip", "abort", "status")
 
 
@@ -63,6 +73,13 @@ STEPS = ("go_on", "skip", "abort", "status")
     "--hunk", "hunks", type=int, multiple=True, metavar="N", help="--skip only this hunk."
 )
 @click.option("--yes", is_flag=True, help="Confirm --skip.")
+@click.option(
+    "--history",
+    metavar="REPO",
+    type=click.Path(path_type=Path),
+    help="Name the commits of this upstream repository that changed what hunks stand on.",
+)
+@click.option("--table", is_flag=True, help="Print a Markdown table for a pull request.")
 @click.option("--reason", metavar="TEXT", help="Why that is so; stored with what you decided.")
 @json_option
 def command(
@@ -80,6 +97,8 @@ def command(
     status: bool,
     hunks: tuple[int, ...],
     yes: bool,
+    history: Path | None,
+    table: bool,
     reason: str | None,
     as_json: bool,
 ) -> ExitCode:
@@ -102,6 +121,7 @@ def command(
       patchkit rebase v0.29.0
       patchkit rebase v0.29.0 --from v0.27.1 --update
       patchkit rebase --target git:../vllm@main --output moved
+      patchkit rebase v0.29.0 --history ../vllm --table > conflicts.md
       patchkit rebase --continue --reason "the flag is gone; every layer can be padded"
       patchkit rebase --continue --accept-drift --reason "the new default is what we want"
       patchkit rebase --status
@@ -114,6 +134,9 @@ def command(
         what = "--test is for a release" if test else "--python is for --test"
         raise UsageError(what, place="patchkit rebase")
     _check_details(steps, hunks=hunks, yes=yes, reason=reason, accept_drift=accept_drift)
+    if as_json and table:
+        raise UsageError("--table and --json are two things", place="patchkit rebase")
+    report = Report(as_json, table, history)
     config = here()
     workspace = Workspace(config.state_folder)
     if status:
@@ -123,7 +146,7 @@ def command(
             return abort_rebase(config, workspace, as_json)
         if go_on or skip:
             skipped = hunks if skip else None
-            return _resume(config, workspace, skipped, reason, as_json, accept_drift=accept_drift)
+            return _resume(config, workspace, skipped, reason, report, accept_drift=accept_drift)
         state = session.read_state(state_folder(config))
         if state is not None:
             raise session.refuse_second(state, shown_folder(config))
@@ -136,7 +159,7 @@ def command(
         )
         if test:
             _test(config, workspace, normalise_version(request.target), python)
-        return _run(config, workspace, request, as_json)
+        return _run(config, workspace, request, report)
 
 
 def _test(config: Config, workspace: Workspace, release: str, python: str | None) -> None:
@@ -200,7 +223,7 @@ def _resume(
     workspace: Workspace,
     skipped: tuple[int, ...] | None,
     reason: str | None,
-    as_json: bool,
+    report: Report,
     *,
     accept_drift: bool,
 ) -> ExitCode:
@@ -219,13 +242,13 @@ def _resume(
         )
     stopped = first_open(moves)
     if stopped is None:
-        return _conclude(config, workspace, request, moves, as_json)
+        return _conclude(config, workspace, request, moves, report)
     git = folder.with_name(session.GIT)
     if not git.exists():
         workspace.commit([Replacement(git, lay_out_git(stopped, moves))])
     if skipped is not None:
         request = replace(request, skips=(*request.skips, skip_of(state, skipped)))
-        return _run(config, workspace, request, as_json)
+        return _run(config, workspace, request, report)
     edits = session.read_edits(state, folder)
     resolved = settle(state, stopped, edits, reason, place, accept_drifts=accept_drift)
     settled = tuple(session.Settled(state.series, r.patch, r.adaptation) for r in resolved)
@@ -239,11 +262,11 @@ def _resume(
         moves = _move(config, request)
     refuse_what_does_not_hold(settled, moves, place)
     made = [(state.series, resolution) for resolution in resolved]
-    return _conclude(config, workspace, request, moves, as_json, made)
+    return _conclude(config, workspace, request, moves, report, made)
 
 
-def _run(config: Config, workspace: Workspace, request: Request, as_json: bool) -> ExitCode:
-    return _conclude(config, workspace, request, _move(config, request), as_json)
+def _run(config: Config, workspace: Workspace, request: Request, report: Report) -> ExitCode:
+    return _conclude(config, workspace, request, _move(config, request), report)
 
 
 def _move(config: Config, request: Request) -> tuple[SeriesMove, ...]:
@@ -251,16 +274,39 @@ def _move(config: Config, request: Request) -> tuple[SeriesMove, ...]:
         return move_all(config, request, tree_opener(config, progress), progress)
 
 
+def _told(
+    config: Config, request: Request, moves: tuple[SeriesMove, ...], report: Report
+) -> tuple[tuple[SeriesMove, ...], tuple[str, ...]]:
+    """Return the moves with the commits by which upstream changed what hunks stand on, and notes.
+
+    A repository that is named has to be there, one that is configured need not.
+    """
+    path = report.history or config.history
+    if path is None:
+        return moves, ()
+    try:
+        from patchkit.repository.history import with_commits
+        from patchkit.upstream.githistory import History
+
+        history = History(path)
+    except PatchkitError as err:
+        if report.history is not None:
+            raise
+        return moves, (f"what upstream changed is not told: {err}",)
+    return with_commits(moves, history, request.target)
+
+
 def _conclude(
     config: Config,
     workspace: Workspace,
     request: Request,
     moves: tuple[SeriesMove, ...],
-    as_json: bool,
+    report: Report,
     made: Sequence[tuple[str, Resolution]] = (),
 ) -> ExitCode:
     """Write the result or the state of where it stopped, and show what became of every hunk."""
     folder = state_folder(config)
+    moves, notes = _told(config, request, moves, report)
     deliveries = plan_deliveries(config, request, moves)
     stopped = first_open(moves)
     state = None
@@ -275,8 +321,13 @@ def _conclude(
         learnt = remembered(config.root, made, replayed, release)
         workspace.commit([*replacements(config, request, moves, deliveries), *learnt, *done])
     document = rebase_document(moves, deliveries, state, shown_folder(config))
-    if as_json:
+    document["notes"] += notes
+    if report.as_json:
         render.show_json(document)
+    elif report.table:
+        render_resolve.show_table(document["outcomes"])
     else:
         render.show_rebase(document, moves)
+        for note in notes:
+            render.say(f"note: {note}")
     return ExitCode(document["exit_code"])

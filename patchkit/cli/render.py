@@ -317,6 +317,9 @@ def why_lines(outcome: dict[str, Any]) -> list[str]:
         text = f"{rename['old']} -> {rename['new']}{of}: taken back, and made again on the result"
         facts.append(("renamed", text))
     facts += [("open", outcome["reason"])] if outcome["reason"] else []
+    if commit := outcome["upstream_commit"]:
+        said = f"{commit['id']} {commit['date']} {commit['subject']}"
+        facts.append(("since", f"{said}; it touched {commit['touched']}"))
     facts += list(_clash_facts(outcome["clash"])) if outcome["clash"] else []
     facts += [("because", fact["text"]) for fact in outcome["evidence"]]
     facts += [("drifted", f"{d['text']}; read at {d['read_at']}") for d in outcome["drifts"]]
@@ -405,6 +408,8 @@ def why(outcome: HunkOutcome) -> list[str]:
     lines = [f"{drift.text}; read at {drift.read_at}" for drift in outcome.drifts]
     if outcome.reason:
         lines.append(outcome.reason)
+    if outcome.upstream_commit is not None:
+        lines.append(f"since {outcome.upstream_commit}")
     lines += [str(evidence) for evidence in outcome.evidence]
     lines += [f"accepted: {a.drift.text}; {a.reason}" for a in outcome.accepted]
     if outcome.blocked_by:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from patchkit.cli.render import say
@@ -69,6 +69,65 @@ def _open_line(entry: Mapping[str, Any]) -> str:
     line = f"hunk {entry['hunk']}: {status}: {entry['path']}{name}"
     commit = entry["upstream_commit"]
     return f"{line}, since {commit['id']} {commit['subject']}" if commit else line
+
+
+_PLAIN = ("exact", "offset", "merge3", "new_file", "delete_file", "metadata")
+_TITLES = ("patch", "hunk", "definition", "verdict", "method, or why not", "upstream commit")
+
+
+def show_table(outcomes: Sequence[Mapping[str, Any]]) -> None:
+    """Print as a Markdown table what a reviewer has to look at: all that is not plainly placed."""
+    rows = [_row(outcome) for outcome in outcomes if not _is_plain(outcome)]
+    plain = len(outcomes) - len(rows)
+    if rows:
+        for cells in (_TITLES, ("---",) * len(_TITLES), *rows):
+            say(f"| {' | '.join(cells)} |")
+        say()
+    head = counted(len(outcomes), "hunk")
+    say(f"{head}: {plain} plainly placed" if rows else f"{head}: all plainly placed")
+
+
+def _is_plain(outcome: Mapping[str, Any]) -> bool:
+    return (
+        outcome["method"] in _PLAIN
+        and not outcome["drifts"]
+        and not outcome["accepted"]
+        and outcome["status"] == "placed"
+    )
+
+
+def _row(outcome: Mapping[str, Any]) -> tuple[str, ...]:
+    path = outcome["path_after"] or outcome["path_before"]
+    name = outcome["definition_after"] or outcome["definition_before"]
+    status = outcome["status"].replace("_", " ") + (", drifted" if outcome["drifted"] else "")
+    commit = outcome["upstream_commit"]
+    patch = f"{outcome['series']}/{outcome['patch']}" if "series" in outcome else outcome["patch"]
+    shown = f"`{path}`" + (f" `{name}`" if name and name != "<module>" else "")
+    said = f"{commit['id']} {commit['date']} {commit['subject']}" if commit else ""
+    cells = (patch, str(outcome["hunk"]), shown, status, "; ".join(_reasons(outcome)), said)
+    return tuple(_cell(cell) for cell in cells)
+
+
+def _reasons(outcome: Mapping[str, Any]) -> Iterator[str]:
+    """By which method a hunk was placed, what drifted, or why it was not placed."""
+    if outcome["method"]:
+        yield outcome["method"]
+    if outcome["replayed"]:
+        replayed = outcome["replayed"]
+        yield f"resolved for {replayed['release']} ({replayed['how']}): {replayed['reason']}"
+    if outcome["reason"]:
+        yield outcome["reason"]
+    yield from (drift["text"] for drift in outcome["drifts"])
+    yield from (f"accepted: {a['text']} ({a['reason']})" for a in outcome["accepted"])
+    if outcome["status"] == "already_upstream":
+        yield from (fact["text"] for fact in outcome["evidence"][:1])
+    elif outcome["method"] == "adaptation" and not outcome["replayed"]:
+        yield from (fact["text"] for fact in outcome["evidence"] if fact["kind"] == "adaptation")
+
+
+def _cell(text: str) -> str:
+    """A text as one cell: in one line, its bars escaped."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
 
 
 def _resolution(entry: Mapping[str, Any]) -> Iterator[str]:

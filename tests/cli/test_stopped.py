@@ -12,7 +12,6 @@ from tests.cli.test_rebase import (
     AUTHORED,
     BASE,
     CHANGED,
-    EDITED,
     OTHER,
     PAGES,
     Check,
