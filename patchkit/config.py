@@ -14,7 +14,7 @@ from patchkit.vllm.profile import VLLM
 
 PYPROJECT = "pyproject.toml"
 PINS = "upstream_pins.toml"
-KEYS = ("series", "pins", "profile", "selections")
+KEYS = ("series", "pins", "profile", "selections", "history")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Config:
     `root` is the folder that paths are relative to. `series` names the series folders, in the order
     in which they compose. `pins` are laid over those that the package ships; None where the
     repository has none of its own. `profile` is the shipped one with the repository's changes.
-    `selections` maps a name to the patches that `build-wheel --selection` takes.
+    `selections` maps a name to the patches that `build-wheel --selection` takes. `history` is a git
+    repository of upstream's, with a tag for each release.
     """
 
     root: Path
@@ -32,6 +33,7 @@ class Config:
     pins: Path | None = None
     profile: Profile = VLLM
     selections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    history: Path | None = None
 
     @property
     def pins_to_write(self) -> Path:
@@ -74,6 +76,7 @@ def parse_config(table: dict[str, Any], *, root: Path, place: str) -> Config:
         pins=_path(table, "pins", root, place),
         profile=_profile(table.get("profile", {}), f"{place}: tool.patchkit.profile"),
         selections=_selections(table.get("selections", {}), place),
+        history=_path(table, "history", root, place, "the path of a git repository"),
     )
     return _with_default_pins(config)
 
@@ -128,14 +131,20 @@ def _series(value: object, place: str) -> tuple[str, ...]:
     return names
 
 
-def _path(table: dict[str, Any], key: str, root: Path, place: str) -> Path | None:
+def _path(
+    table: dict[str, Any],
+    key: str,
+    root: Path,
+    place: str,
+    expected: str = "the path of a TOML file",
+) -> Path | None:
     value = table.get(key)
     if value is None:
         return None
     if not isinstance(value, str) or not value:
         fact = f"{key} is {_toml_type(value)}" if value != "" else f"{key} is empty"
-        raise UsageError(fact, place=place, expected="the path of a TOML file")
-    return root / value
+        raise UsageError(fact, place=place, expected=expected)
+    return root / Path(value).expanduser()
 
 
 def _profile(value: object, place: str) -> Profile:

@@ -107,6 +107,37 @@ class Drift:
 
 
 @dataclass(frozen=True)
+class Replayed:
+    """A remembered resolution by which a hunk was placed.
+
+    `release` is the one that it was made for. `how` is "exact" where the target's definitions are
+    as they were before the resolution, "carried" where its own change was placed and proven on
+    others. `key` tells it apart from other resolutions.
+    """
+
+    key: str
+    release: str
+    reason: str
+    how: str
+
+
+@dataclass(frozen=True)
+class UpstreamCommit:
+    """The first commit of upstream's that touched what a hunk stands on: short id, date, subject.
+
+    `touched` is what it changed: "path name" of a definition, or a path.
+    """
+
+    id: str
+    date: str
+    subject: str
+    touched: str
+
+    def __str__(self) -> str:
+        return f"{self.id} {self.date} {self.subject}"
+
+
+@dataclass(frozen=True)
 class Accepted:
     """A drift that a person has accepted, and why."""
 
@@ -177,6 +208,8 @@ class HunkOutcome:
     renames: tuple[Rename, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     clash: Clash | None = None
+    replayed: Replayed | None = None
+    upstream_commit: UpstreamCommit | None = None
 
     @property
     def drifted(self) -> bool:

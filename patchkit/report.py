@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from patchkit.errors import PatchkitError
@@ -39,6 +40,8 @@ def outcome_json(outcome: HunkOutcome) -> dict[str, Any]:
             {"kind": r.kind, "candidate": r.candidate, "why": r.why} for r in outcome.rejected
         ],
         "clash": _clash_json(outcome.clash) if outcome.clash else None,
+        "replayed": asdict(outcome.replayed) if outcome.replayed else None,
+        "upstream_commit": asdict(outcome.upstream_commit) if outcome.upstream_commit else None,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from difflib import unified_diff
 
 import pytest
@@ -304,3 +305,48 @@ def test_adapted_hunk_does_without_what_the_patch_would_have_brought() -> None:
     )
     assert [str(o.status) for o in result.outcomes] == ["conflicted", "placed"]
     assert result.tree.files[PATH].decode() == ADAPTED
+
+
+def of_two(*stored: Adaptation, target: str = TARGET, version: str | None = "0.29.0") -> str:
+    """Return what became of `c(x` in the target, with several adaptations stored for one hunk."""
+    result = rebase_series(
+        [PatchInput("p", diff(BASE, AUTHORED), stored)],
+        SourceTree({PATH: BASE.encode()}),
+        SourceTree({PATH: target.encode()}, version=version),
+    )
+    assert len(result.outcomes) == 1
+    text = result.tree.files[PATH].decode()
+    return next(line.strip() for line in text.split("\n") if "c(" in line or "d(" in line)
+
+
+def stored_for(release: str, mine: int, before: str = TARGET) -> Adaptation:
+    after = before.replace("c(x)", f"c(x, mine={mine})").replace("d(x)", f"d(x, mine={mine})")
+    return replace(adaptation(before, after), release=release)
+
+
+def test_of_two_for_one_hunk_that_hold_the_one_for_the_very_release_is_taken() -> None:
+    one, two = stored_for("0.29.0", 1), stored_for("0.30.0", 2)
+    for both in ((one, two), (two, one)):
+        assert of_two(*both) == "c(x, mine=1)"
+        assert of_two(*both, version="0.30.0") == "c(x, mine=2)"
+    # for neither release: the one that was stored last
+    assert of_two(one, two, version="0.31.0") == "c(x, mine=2)"
+    assert of_two(one, two, version=None) == "c(x, mine=2)"
+
+
+def test_of_two_for_one_hunk_the_one_whose_definitions_are_there_is_taken() -> None:
+    otherwise = TARGET.replace("c(x)", "d(x)")
+    one, two = stored_for("0.29.0", 1, otherwise), stored_for("0.30.0", 2)
+    for both in ((one, two), (two, one)):
+        assert of_two(*both) == "c(x, mine=2)"
+        assert of_two(*both, target=otherwise, version="0.31.0") == "d(x, mine=1)"
+
+
+def test_of_two_for_one_hunk_that_do_not_hold_the_one_for_the_release_says_why() -> None:
+    target = TARGET.replace("c(x)", "e(x)")
+    result = rebase_series(
+        [PatchInput("p", diff(BASE, AUTHORED), (stored_for("0.30.0", 1), stored_for("0.29.0", 2)))],
+        SourceTree({PATH: BASE.encode()}),
+        SourceTree({PATH: target.encode()}, version="0.29.0"),
+    )
+    assert (result.outcomes[0].reason or "").startswith("the adaptation stored for 0.29.0 does not")

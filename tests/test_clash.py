@@ -6,10 +6,11 @@ import pytest
 
 import patchkit
 from patchkit.cli.render import why_lines
+from patchkit.diff import parse_patch
 from patchkit.outcome import Clash, HunkOutcome, Status
 from patchkit.placing.clash import clash_of
 from patchkit.report import outcome_json
-from patchkit.repository.note import conflict_note
+from patchkit.repository.note import OpenHunk, conflict_note
 from patchkit.syntax.align import Alignment
 from patchkit.syntax.build import parse_module
 from patchkit.syntax.edit import Change, lift
@@ -188,7 +189,9 @@ def test_a_clash_is_json_with_every_side() -> None:
 def test_the_note_of_a_stopped_rebase_shows_a_clash(clash: Clash, said: str) -> None:
     hunk = HunkOutcome("a.patch", 1, Status.CONFLICTED, PATH, clash=clash)
     tree = SourceTree({PATH: BASE.encode()}, name="x", version="1")
-    note = conflict_note("a.patch", [hunk], {1: b"@@ -1 +1 @@\n-a\n+b\n"}, tree, tree)
+    text = b"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+b\n"
+    lines = parse_patch(text, "a.patch").files[0].hunks[0]
+    note = conflict_note("a.patch", [OpenHunk(hunk, lines)], tree, tree, "files")
     assert f"{PATH}\n\n{said}As authored:\n\n" in note
 
 

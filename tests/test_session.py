@@ -67,7 +67,13 @@ def test_the_open_hunks_are_those_of_all_files() -> None:
 
 def test_the_folder_holds_state_note_and_copies(tmp_path: Path) -> None:
     content = lay_out(STATE, {"vllm/a.py": LAID_OUT}, "# kvarn.patch\n")
-    assert sorted(content) == ["files/vllm/a.py", "kvarn.patch.conflict.md", "state.json"]
+    assert sorted(content) == [
+        "files/.git",
+        "files/vllm/a.py",
+        "kvarn.patch.conflict.md",
+        "state.json",
+    ]
+    assert content["files/.git"] == b"gitdir: ../../rebase.git\n"
     assert content["kvarn.patch.conflict.md"] == b"# kvarn.patch\n"
     write_all(tmp_path, content)
     assert read_state(tmp_path) == STATE

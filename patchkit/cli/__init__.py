@@ -20,6 +20,7 @@ COMMANDS = {
     "export": "Write a stored series as plain diffs, mails or a quilt folder.",
     "pin": "Add a release to the pins from the package index.",
     "rebase": "Move the stored series to another vLLM release.",
+    "resolutions": "List what was made of conflicts, and take it back.",
     "port": "Move plain patch files from one vLLM tree to another.",
     "where": "Say what each release makes of plain patch files.",
     "check": "Prove that what is stored is sound.",

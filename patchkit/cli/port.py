@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from patchkit.cli import render
+from patchkit.cli import render, render_resolve
 from patchkit.cli.options import here, json_option, read_patch_files, shown_path, tree_opener
-from patchkit.errors import ExitCode, PatchkitError
+from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.report import outcome_json, tree_json
 from patchkit.repository.workspace import read_folder, write_new_folder
 from patchkit.series.series import Series, SeriesEntry, format_series
@@ -25,6 +25,7 @@ from patchkit.stacking.rebase import RebaseResult, rebase_series
 @click.option(
     "--accept-drift", is_flag=True, help="What landed on changed ground is right all the same."
 )
+@click.option("--table", is_flag=True, help="Print a Markdown table for a pull request.")
 @click.option("--why", is_flag=True, help="Print all the evidence, a fact a line.")
 @json_option
 def command(
@@ -33,6 +34,7 @@ def command(
     target: str,
     output: Path | None,
     accept_drift: bool,
+    table: bool,
     why: bool,
     as_json: bool,
 ) -> ExitCode:
@@ -48,8 +50,12 @@ def command(
       patchkit port fix.patch --base v0.28.0 --target v0.29.0
       patchkit port fix.patch --base v0.28.0 --target v0.29.0 --why
       patchkit port *.patch --base v0.28.0 --target ../vllm --output moved
+      patchkit port *.patch --base v0.28.0 --target v0.29.0 --table
       git diff v0.28.0 | patchkit port - --base v0.28.0 --target v0.29.0
     """
+    if table and (as_json or why):
+        other = "--json" if as_json else "--why"
+        raise UsageError(f"--table and {other} are two things", place="patchkit port")
     config = here()
     inputs = read_patch_files(patches)
     with render.progress() as progress:
@@ -61,6 +67,8 @@ def command(
     document = _document(result, output if done else None, ok=done)
     if as_json:
         render.show_json(document)
+    elif table:
+        render_resolve.show_table(document["outcomes"])
     else:
         render.show_port(document, result, asked=output, reasons=why)
     return ExitCode(document["exit_code"])

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from patchkit.cli import render
-from patchkit.cli.options import here, json_option, shown_path, tree_opener
+from patchkit.cli import render, render_resolve
+from patchkit.cli.moved import rebase_document
+from patchkit.cli.options import here, json_option, tree_opener
+from patchkit.cli.stopped import abort_rebase, emptied, show_stopped, shown_folder, state_folder
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError, UsageError
-from patchkit.report import drift_json, outcome_json, tree_json
+from patchkit.placing.resolution import Resolution
 from patchkit.repository import session
-from patchkit.repository.deliver import Delivery, Storing, plan_deliveries, replacements
+from patchkit.repository.deliver import (
+    Storing,
+    plan_deliveries,
+    replacements,
+    replays_stored,
+)
+from patchkit.repository.memory import remembered
 from patchkit.repository.move import Request, SeriesMove, move_all
 from patchkit.repository.stop import (
     accepted_drifts,
     first_open,
+    lay_out_git,
     lay_out_stop,
     refuse_what_does_not_hold,
     request_of,
@@ -30,7 +39,17 @@ from patchkit.repository.stop import (
 from patchkit.repository.workspace import Replacement, Workspace
 from patchkit.upstream.pins import normalise_version
 
-STEPS = ("go_on", "skip", "abort")
+
+@dataclass(frozen=True)
+class Report:
+    """How a rebase is reported: as JSON or a table, and with the commits of which repository."""
+
+    as_json: bool = False
+    table: bool = False
+    history: Path | None = None
+
+
+STEPS = ("go_on", "skip", "abort", "status")
 
 
 @click.command(short_help="Move the stored series to another vLLM release.")
@@ -49,10 +68,18 @@ STEPS = ("go_on", "skip", "abort")
 )
 @click.option("--skip", is_flag=True, help="Go on without the open patch; needs --yes.")
 @click.option("--abort", is_flag=True, help="Forget the rebase that has stopped.")
+@click.option("--status", is_flag=True, help="Say where a rebase has stopped, and what is left.")
 @click.option(
     "--hunk", "hunks", type=int, multiple=True, metavar="N", help="--skip only this hunk."
 )
 @click.option("--yes", is_flag=True, help="Confirm --skip.")
+@click.option(
+    "--history",
+    metavar="REPO",
+    type=click.Path(path_type=Path),
+    help="Name the commits of this upstream repository that changed what hunks stand on.",
+)
+@click.option("--table", is_flag=True, help="Print a Markdown table for a pull request.")
 @click.option("--reason", metavar="TEXT", help="Why that is so; stored with what you decided.")
 @json_option
 def command(
@@ -67,8 +94,11 @@ def command(
     accept_drift: bool,
     skip: bool,
     abort: bool,
+    status: bool,
     hunks: tuple[int, ...],
     yes: bool,
+    history: Path | None,
+    table: bool,
     reason: str | None,
     as_json: bool,
 ) -> ExitCode:
@@ -91,28 +121,35 @@ def command(
       patchkit rebase v0.29.0
       patchkit rebase v0.29.0 --from v0.27.1 --update
       patchkit rebase --target git:../vllm@main --output moved
+      patchkit rebase v0.29.0 --history ../vllm --table > conflicts.md
       patchkit rebase --continue --reason "every layer can be padded now"
       patchkit rebase --continue --accept-drift --reason "wanted"
+      patchkit rebase --status
       patchkit rebase --skip --yes
       patchkit rebase --abort
     """
-    steps = [name for name, given in zip(STEPS, (go_on, skip, abort), strict=True) if given]
+    steps = [name for name, given in zip(STEPS, (go_on, skip, abort, status), strict=True) if given]
     _check_usage(version, target, steps, base=base, update=update, output=output, test=test)
     if (test and version is None) or (python is not None and not test):
         what = "--test is for a release" if test else "--python is for --test"
         raise UsageError(what, place="patchkit rebase")
     _check_details(steps, hunks=hunks, yes=yes, reason=reason, accept_drift=accept_drift)
+    if as_json and table:
+        raise UsageError("--table and --json are two things", place="patchkit rebase")
+    report = Report(as_json, table, history)
     config = here()
     workspace = Workspace(config.state_folder)
+    if status:
+        return show_stopped(config, workspace, as_json)
     with workspace.locked():
         if abort:
-            return _abort(config, workspace, as_json)
+            return abort_rebase(config, workspace, as_json)
         if go_on or skip:
             skipped = hunks if skip else None
-            return _resume(config, workspace, skipped, reason, as_json, accept_drift=accept_drift)
-        state = session.read_state(_folder(config))
+            return _resume(config, workspace, skipped, reason, report, accept_drift=accept_drift)
+        state = session.read_state(state_folder(config))
         if state is not None:
-            raise session.refuse_second(state, _shown_folder(config))
+            raise session.refuse_second(state, shown_folder(config))
         request = Request(
             target=version or target or "",
             is_release=version is not None,
@@ -122,7 +159,7 @@ def command(
         )
         if test:
             _test(config, workspace, normalise_version(request.target), python)
-        return _run(config, workspace, request, as_json)
+        return _run(config, workspace, request, report)
 
 
 def _test(config: Config, workspace: Workspace, release: str, python: str | None) -> None:
@@ -146,7 +183,7 @@ def _check_usage(
         raise UsageError(
             given,
             place="patchkit rebase",
-            expected="a version, or --target, --continue, --skip or --abort",
+            expected="a version, or --target, --continue, --skip, --abort or --status",
             hint="`patchkit rebase --help` has examples",
         )
     if steps:
@@ -181,37 +218,17 @@ def _check_details(
         )
 
 
-def _folder(config: Config) -> Path:
-    return config.state_folder / "rebase"
-
-
-def _shown_folder(config: Config) -> str:
-    return shown_path(_folder(config))
-
-
-def _abort(config: Config, workspace: Workspace, as_json: bool) -> ExitCode:
-    folder = _folder(config)
-    if not folder.exists():
-        raise session.refuse_none(_shown_folder(config))
-    workspace.commit([Replacement(folder, None)])
-    if as_json:
-        render.show_json({"schema": "patchkit.rebase-abort/1", "aborted": _shown_folder(config)})
-    else:
-        render.say("the stopped rebase is forgotten; nothing else was changed")
-    return ExitCode.DONE
-
-
 def _resume(
     config: Config,
     workspace: Workspace,
     skipped: tuple[int, ...] | None,
     reason: str | None,
-    as_json: bool,
+    report: Report,
     *,
     accept_drift: bool,
 ) -> ExitCode:
     """Go on with a stopped rebase: with the edits, or without the hunks that are skipped."""
-    folder, place = _folder(config), _shown_folder(config)
+    folder, place = state_folder(config), shown_folder(config)
     state = session.read_state(folder)
     if state is None:
         raise session.refuse_none(place)
@@ -225,12 +242,16 @@ def _resume(
         )
     stopped = first_open(moves)
     if stopped is None:
-        return _conclude(config, workspace, request, moves, as_json)
+        return _conclude(config, workspace, request, moves, report)
+    git = folder.with_name(session.GIT)
+    if not git.exists():
+        workspace.commit([Replacement(git, lay_out_git(stopped, moves))])
     if skipped is not None:
         request = replace(request, skips=(*request.skips, skip_of(state, skipped)))
-        return _run(config, workspace, request, as_json)
+        return _run(config, workspace, request, report)
     edits = session.read_edits(state, folder)
-    settled = settle(state, stopped, edits, reason, place, accept_drifts=accept_drift)
+    resolved = settle(state, stopped, edits, reason, place, accept_drifts=accept_drift)
+    settled = tuple(session.Settled(state.series, r.patch, r.adaptation) for r in resolved)
     if settled:
         request = replace(request, settled=(*request.settled, *settled))
         moves = _move(config, request)
@@ -240,11 +261,12 @@ def _resume(
         request = replace(request, settled=(*request.settled, *accepted))
         moves = _move(config, request)
     refuse_what_does_not_hold(settled, moves, place)
-    return _conclude(config, workspace, request, moves, as_json)
+    made = [(state.series, resolution) for resolution in resolved]
+    return _conclude(config, workspace, request, moves, report, made)
 
 
-def _run(config: Config, workspace: Workspace, request: Request, as_json: bool) -> ExitCode:
-    return _conclude(config, workspace, request, _move(config, request), as_json)
+def _run(config: Config, workspace: Workspace, request: Request, report: Report) -> ExitCode:
+    return _conclude(config, workspace, request, _move(config, request), report)
 
 
 def _move(config: Config, request: Request) -> tuple[SeriesMove, ...]:
@@ -252,124 +274,60 @@ def _move(config: Config, request: Request) -> tuple[SeriesMove, ...]:
         return move_all(config, request, tree_opener(config, progress), progress)
 
 
+def _told(
+    config: Config, request: Request, moves: tuple[SeriesMove, ...], report: Report
+) -> tuple[tuple[SeriesMove, ...], tuple[str, ...]]:
+    """Return the moves with the commits by which upstream changed what hunks stand on, and notes.
+
+    A repository that is named has to be there, one that is configured need not.
+    """
+    path = report.history or config.history
+    if path is None:
+        return moves, ()
+    try:
+        from patchkit.repository.history import with_commits
+        from patchkit.upstream.githistory import History
+
+        history = History(path)
+    except PatchkitError as err:
+        if report.history is not None:
+            raise
+        return moves, (f"what upstream changed is not told: {err}",)
+    return with_commits(moves, history, request.target)
+
+
 def _conclude(
     config: Config,
     workspace: Workspace,
     request: Request,
     moves: tuple[SeriesMove, ...],
-    as_json: bool,
+    report: Report,
+    made: Sequence[tuple[str, Resolution]] = (),
 ) -> ExitCode:
     """Write the result or the state of where it stopped, and show what became of every hunk."""
-    folder = _folder(config)
+    folder = state_folder(config)
+    moves, notes = _told(config, request, moves, report)
     deliveries = plan_deliveries(config, request, moves)
     stopped = first_open(moves)
     state = None
     if stopped is not None and (request.release or request.output):
-        state, content = lay_out_stop(stopped, moves, request)
-        workspace.commit([Replacement(folder, content)])
+        state, content = lay_out_stop(stopped, moves, request, shown_folder(config))
+        git = Replacement(folder.with_name(session.GIT), lay_out_git(stopped, moves))
+        learnt = remembered(config.root, made, (), None)
+        workspace.commit([Replacement(folder, content), git, *learnt])
     elif all(delivery.storing is not Storing.DIFFERS for delivery in deliveries):
-        done = [Replacement(folder, None)] if folder.exists() else []
-        workspace.commit([*replacements(config, request, moves, deliveries), *done])
-    document = _document(config, moves, deliveries, state)
-    if as_json:
+        done = emptied(config)
+        release, replayed = request.release, replays_stored(moves, deliveries)
+        learnt = remembered(config.root, made, replayed, release)
+        workspace.commit([*replacements(config, request, moves, deliveries), *learnt, *done])
+    document = rebase_document(moves, deliveries, state, shown_folder(config))
+    document["notes"] += notes
+    if report.as_json:
         render.show_json(document)
+    elif report.table:
+        render_resolve.show_table(document["outcomes"])
     else:
         render.show_rebase(document, moves)
+        for note in notes:
+            render.say(f"note: {note}")
     return ExitCode(document["exit_code"])
-
-
-def _document(
-    config: Config,
-    moves: Sequence[SeriesMove],
-    deliveries: Sequence[Delivery],
-    state: session.State | None,
-) -> dict[str, Any]:
-    """Return the report of a rebase, as docs/schema/rebase-1.json describes it."""
-    differs = any(delivery.storing is Storing.DIFFERS for delivery in deliveries)
-    ok = not differs and all(move.is_settled for move in moves)
-    return {
-        "schema": "patchkit.rebase/1",
-        "ok": ok,
-        "exit_code": int(ExitCode.DONE if ok else ExitCode.FINDINGS),
-        "target": tree_json(moves[0].result.target),
-        "series": [_series(m, d) for m, d in zip(moves, deliveries, strict=True)],
-        "outcomes": [
-            {"series": move.stored.folder, **outcome_json(outcome)}
-            for move in moves
-            for outcome in move.result.outcomes
-        ],
-        "left_out": [entry for move in moves for entry in _left_out(move)],
-        "state": _state(config, moves, state) if state else None,
-        "notes": [note for move in moves for note in (*move.result.notes, *move.notes)],
-    }
-
-
-def _series(move: SeriesMove, delivery: Delivery) -> dict[str, Any]:
-    return {
-        "folder": move.stored.folder,
-        "base": move.stored.release,
-        "patches": [patch.name for patch in move.result.patches],
-        "unshipped": [
-            {"patch": u.patch, "path": u.path, "section": u.section.value, "hunks": u.hunks}
-            for u in move.result.unshipped
-        ],
-        "overlay_clashes": list(move.clashes),
-        "overlay_drifts": [drift_json(drift) for drift in move.drifts],
-        "stored": {
-            "path": shown_path(delivery.path) if delivery.path else None,
-            "state": delivery.storing.value,
-            "differences": list(delivery.differences),
-        },
-    }
-
-
-def _left_out(move: SeriesMove) -> list[dict[str, Any]]:
-    """Return what the result lacks of the series: skipped, superseded, or upstream already."""
-    found: list[dict[str, Any]] = [
-        {
-            "series": skip.series,
-            "patch": skip.patch,
-            "hunks": None if skip.hunks is None else list(skip.hunks),
-            "why": "skipped",
-            "reason": None,
-        }
-        for skip in move.skips
-    ]
-    skipped = {skip.patch for skip in move.skips if skip.hunks is None}
-    for verdict in move.superseded:
-        if verdict.patch not in skipped:
-            entry = {"series": move.stored.folder, "patch": verdict.patch, "hunks": None}
-            found.append({**entry, "why": "superseded", "reason": verdict.reason})
-    skipped |= {verdict.patch for verdict in move.superseded}
-    for patch in move.result.patches:
-        if not patch.data and patch.name not in skipped and not move.open:
-            entry = {"series": move.stored.folder, "patch": patch.name, "hunks": None}
-            found.append({**entry, "why": "already upstream", "reason": None})
-    return found
-
-
-def _state(config: Config, moves: Sequence[SeriesMove], state: session.State) -> dict[str, Any]:
-    place = _shown_folder(config)
-    files = [
-        {
-            "edit": f"{place}/{session.FILES}{file.path}" if file.path else None,
-            "path": file.path or file.path_before,
-            "hunks": list(file.hunks),
-        }
-        for file in state.files
-    ]
-    note = f"{place}/{state.patch}.conflict.md"
-    return {
-        "folder": place,
-        "series": state.series,
-        "patch": state.patch,
-        "note": note,
-        "files": files,
-        "drifted": sorted(
-            outcome.hunk
-            for move in moves
-            if move.stored.folder == state.series
-            for outcome in move.open
-            if outcome.drifted and outcome.patch == state.patch and outcome.hunk in state.hunks
-        ),
-    }

@@ -80,6 +80,10 @@ def show_rebase(document: dict[str, Any], moves: Sequence[SeriesMove]) -> None:
         hunks = "" if left["hunks"] is None else f", hunks {', '.join(map(str, left['hunks']))}"
         reason = f": {left['reason']}" if left["reason"] else ""
         say(f"{left['series']}/{left['patch']}{hunks}: left out, {left['why']}{reason}")
+    for entry in document["replayed"]:
+        made = f"resolved for {entry['release']}: {entry['reason']}"
+        place = f"{entry['series']}/{entry['patch']}, hunk {entry['hunk']}"
+        say(f"{place}: replayed, {entry['how']}: {made}")
     for series in document["series"]:
         stored = series["stored"]
         say(
@@ -338,6 +342,9 @@ def why_lines(outcome: dict[str, Any]) -> list[str]:
         text = f"{rename['old']} -> {rename['new']}{of}: taken back, and made again on the result"
         facts.append(("renamed", text))
     facts += [("open", outcome["reason"])] if outcome["reason"] else []
+    if commit := outcome["upstream_commit"]:
+        said = f"{commit['id']} {commit['date']} {commit['subject']}"
+        facts.append(("since", f"{said}; it touched {commit['touched']}"))
     facts += list(_clash_facts(outcome["clash"])) if outcome["clash"] else []
     facts += [("because", fact["text"]) for fact in outcome["evidence"]]
     facts += [("drifted", f"{d['text']}; read at {d['read_at']}") for d in outcome["drifts"]]
@@ -426,6 +433,8 @@ def why(outcome: HunkOutcome) -> list[str]:
     lines = [f"{drift.text}; read at {drift.read_at}" for drift in outcome.drifts]
     if outcome.reason:
         lines.append(outcome.reason)
+    if outcome.upstream_commit is not None:
+        lines.append(f"since {outcome.upstream_commit}")
     lines += [str(evidence) for evidence in outcome.evidence]
     lines += [f"accepted: {a.drift.text}; {a.reason}" for a in outcome.accepted]
     if outcome.blocked_by:

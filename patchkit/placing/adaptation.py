@@ -15,6 +15,7 @@ from patchkit.diff import diff_files, format_hunk, parse_patch
 from patchkit.diff.apply import apply_exact
 from patchkit.diff.model import FilePatch, Hunk
 from patchkit.errors import PatchkitError
+from patchkit.outcome import Evidence, Replayed
 from patchkit.placing.propose import Lines, runs_of
 from patchkit.syntax.outline import MODULE, Outline, outline_or_none
 
@@ -37,6 +38,28 @@ class Adaptation:
     base_hunks: tuple[str, ...]
     target_definitions: Mapping[str, str]
     diff: str
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What speaks for it while it holds."""
+        return (
+            Evidence("adaptation", f"stored for {self.release}: {self.reason}"),
+            Evidence("fingerprints", "the hunk and the target definitions are as they were then"),
+        )
+
+
+@dataclass(frozen=True)
+class Replay(Adaptation):
+    """An adaptation to this very target that comes from a remembered resolution, with its proof."""
+
+    replayed: Replayed
+    proof: tuple[Evidence, ...]
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Which resolution it is, and why it may be used here."""
+        made = f"resolved for {self.replayed.release}: {self.replayed.reason}"
+        return (Evidence("resolution", made), *self.proof)
 
 
 def fingerprint_hunk(hunk: Hunk) -> str:

@@ -9,6 +9,7 @@ from patchkit.diff.lines import Change
 from patchkit.diff.model import FileChange
 from patchkit.names.imports import module_of
 from patchkit.outcome import Status
+from patchkit.placing.adaptation import Adaptation
 from patchkit.placing.plan import PatchPlan, PlannedFile
 from patchkit.placing.units import NEEDED, Fact, facts_added
 from patchkit.placing.verdict import Verdict
@@ -18,13 +19,17 @@ Span = tuple[str, int, int]  # path, first and last line, 1-based and inclusive
 
 @dataclass(frozen=True)
 class Landing:
-    """What a patch did to a target: a verdict a hunk, the new contents, where each hunk stands."""
+    """What a patch did to a target: a verdict a hunk, the new contents, where each hunk stands.
+
+    `replays` are the adaptations that came from remembered resolutions.
+    """
 
     verdicts: Mapping[int, Verdict]
     contents: Mapping[str, bytes | None]
     modes: Mapping[str, int]
     spans: Mapping[int, Span]
     not_checked: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    replays: tuple[Adaptation, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from patchkit.diff.lines import diff_lines
 from patchkit.diff.model import Hunk
 from patchkit.errors import PatchkitError
-from patchkit.outcome import Evidence, Method, Status
+from patchkit.outcome import Method, Status
 from patchkit.placing.adaptation import (
     Adaptation,
+    Replay,
     apply_adaptation,
     check_adaptation,
     definitions_around,
@@ -74,6 +75,7 @@ def place_patch(
     """
     draft = _Draft()
     placers = placers or Placers()
+    adaptations = _one_each(plan, base, target, adaptations, banned, placers)
     usable, stopped = _choose(plan, target, adaptations, banned)
     base_now, target_now = base, target
     for file in plan.files:
@@ -90,6 +92,47 @@ def place_patch(
 
 
 # Adaptations -------------------------------------------------------------------------------------
+
+
+def _one_each(
+    plan: PatchPlan,
+    base: SourceTree,
+    target: SourceTree,
+    adaptations: Sequence[Adaptation],
+    banned: Mapping[int, Verdict],
+    placers: Placers,
+) -> list[Adaptation]:
+    """The adaptations without those that another one for the same hunk goes before.
+
+    The one for the very release goes first, then the one that was made last; among them the first
+    that holds is taken. Where none holds, the first of them says why.
+    """
+    own = [a for a in adaptations if a.release == target.version]
+    ranked = [*own, *(a for a in reversed(adaptations) if a not in own)]
+    kept: list[Adaptation] = []
+    while ranked:
+        first = ranked[0]
+        rivals = [a for a in ranked if not set(a.hunks).isdisjoint(first.hunks)]
+        if len(rivals) > 1:
+            first = next(
+                (a for a in rivals if _holds(plan, base, target, a, banned, placers)), first
+            )
+        kept.append(first)
+        ranked = [a for a in ranked if set(a.hunks).isdisjoint(first.hunks)]
+    return [a for a in adaptations if a in kept]
+
+
+def _holds(
+    plan: PatchPlan,
+    base: SourceTree,
+    target: SourceTree,
+    adaptation: Adaptation,
+    banned: Mapping[int, Verdict],
+    placers: Placers,
+) -> bool:
+    """Whether an adaptation lands on the target with all else that the patch does to it."""
+    alone = place_patch(plan, base, target, [adaptation], banned, placers)
+    return all(alone.verdicts[n].method is Method.ADAPTATION for n in adaptation.hunks)
 
 
 def _choose(
@@ -148,12 +191,9 @@ def _adapt(
         return
     assert content is not None
     changed = diff_lines(content.splitlines(True), adapted.splitlines(True))
-    evidence = (
-        Evidence("adaptation", f"stored for {adaptation.release}: {adaptation.reason}"),
-        Evidence("fingerprints", "the hunk and the target definitions are as they were then"),
-    )
     verdict = Verdict(
-        Status.PLACED, path=path, method=Method.ADAPTATION, evidence=evidence,
+        Status.PLACED, path=path, method=Method.ADAPTATION, evidence=adaptation.evidence,
+        replayed=adaptation.replayed if isinstance(adaptation, Replay) else None,
         definition_after=definitions_around(
             content, adapted,
             [(c.old_start + 1, c.old_end) for c in changed if c.old_end > c.old_start],

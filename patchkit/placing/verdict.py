@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from patchkit.outcome import Clash, Evidence, Method, Rejected, Rename, Status
+from patchkit.outcome import Clash, Evidence, Method, Rejected, Rename, Replayed, Status
 
 
 @dataclass(frozen=True)
@@ -29,3 +29,4 @@ class Verdict:
     renames: tuple[Rename, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     clash: Clash | None = None
+    replayed: Replayed | None = None

@@ -49,6 +49,11 @@ class Delivery:
     content: Mapping[str, bytes] = field(default_factory=dict)
     differences: tuple[str, ...] = ()
 
+    @property
+    def is_written(self) -> bool:
+        """Whether the folder gets new content."""
+        return self.storing in (Storing.WRITTEN, Storing.UPDATED)
+
 
 def plan_deliveries(
     config: Config, request: Request, moves: Sequence[SeriesMove]
@@ -70,7 +75,7 @@ def replacements(
     wanted = [
         Replacement(delivery.path, delivery.content)
         for delivery in deliveries
-        if delivery.path and delivery.storing in (Storing.WRITTEN, Storing.UPDATED)
+        if delivery.path and delivery.is_written
     ]
     for move in moves:
         stored = move.stored
@@ -81,6 +86,19 @@ def replacements(
             data = with_overrides(stored.series.anchors.get(patch), plan, added, name)
             wanted.append(Replacement(folder / name, data))
     return wanted
+
+
+def replays_stored(
+    moves: Sequence[SeriesMove], deliveries: Sequence[Delivery]
+) -> list[tuple[str, str]]:
+    """Return the remembered resolutions that are in what is written, by series folder and key."""
+    found = {
+        (move.stored.folder, outcome.replayed.key): None
+        for move, delivery in zip(moves, deliveries, strict=True)
+        for outcome in move.result.outcomes
+        if outcome.replayed is not None and delivery.is_written
+    }
+    return list(found)
 
 
 def _plan(config: Config, request: Request, move: SeriesMove, several: bool) -> Delivery:

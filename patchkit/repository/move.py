@@ -9,7 +9,9 @@ from pathlib import Path
 from patchkit.config import Config
 from patchkit.errors import PatchkitError
 from patchkit.outcome import Drift, HunkOutcome
+from patchkit.placing.resolution import Resolution
 from patchkit.repository.applied import apply_series, with_overlay
+from patchkit.repository.memory import read_memory
 from patchkit.repository.overlaid import overlay_drifts, split_accepted_files
 from patchkit.repository.session import Settled, Skip, decided
 from patchkit.repository.store import (
@@ -116,7 +118,8 @@ def move_all(
         base, _ = with_overlay(config.root, stored, base)
         target, clashes = with_overlay(config.root, stored, target)
         superseded, notes = _read_verdicts(config, request, stored)
-        inputs = _inputs(stored, request, {verdict.patch for verdict in superseded})
+        gone = {verdict.patch for verdict in superseded}
+        inputs = _inputs(stored, request, gone, read_memory(config.root, folder))
         lower = _below(moves, release)
         result = rebase_series(inputs, base, target, below=lower, progress=progress)
         skips = tuple(skip for skip in request.skips if skip.series == folder)
@@ -196,7 +199,10 @@ def _is_fresh_there(config: Config, stored: Stored, verdict: StoredVerdict) -> b
 
 
 def _inputs(
-    stored: Stored, request: Request, superseded: Collection[str]
+    stored: Stored,
+    request: Request,
+    superseded: Collection[str],
+    memory: tuple[Resolution, ...],
 ) -> tuple[PatchInput, ...]:
     """Return the patches with what was decided on them, before and in this move."""
     skips = [skip for skip in request.skips if skip.series == stored.folder]
@@ -210,6 +216,7 @@ def _inputs(
         chosen=[name for name in stored.series.patches if name not in gone],
         left_out=left_out,
         added=decided(request.settled, stored.folder),
+        memory=memory,
     )
 
 

@@ -1,8 +1,9 @@
 """A rebase that stopped for a person: its state folder, and what the person's edits in it become.
 
 The folder holds `state.json`, one `NAME.conflict.md` that says what is open and why, and under
-`files/` a copy of each target file to edit, with everything in it that landed. One patch is open
-at a time: the first of the series that has a hunk to settle.
+`files/` a copy of each target file to edit, with everything in it that landed. That is the work
+tree of a small git repository, whose git folder lies beside the state folder; nothing here reads
+it. One patch is open at a time: the first of the series that has a hunk to settle.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from patchkit.series.override import Overrides
 FORMAT = 2
 STATE = "state.json"
 FILES = "files/"
+GIT = "rebase.git"  # beside the folder, so that what git writes there is no part of the state
+_GIT_LINK = FILES + ".git"
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,7 @@ def format_state(state: State) -> bytes:
 def lay_out(state: State, copies: Mapping[str, bytes], note: str) -> dict[str, bytes]:
     """Return the content of a state folder: the state, the files to edit, what is open and why."""
     content = {STATE: format_state(state), f"{state.patch}.conflict.md": note.encode()}
+    content[_GIT_LINK] = f"gitdir: ../../{GIT}\n".encode()
     return content | {FILES + path: data for path, data in copies.items()}
 
 
@@ -157,7 +161,7 @@ def read_edits(state: State, folder: Path) -> Edits:
     found = {
         name.removeprefix(FILES): data
         for name, data in read_folder(folder).items()
-        if name.startswith(FILES)
+        if name.startswith(FILES) and name != _GIT_LINK
     }
     edited: dict[str, bytes] = {}
     untouched: list[OpenFile] = []

@@ -10,18 +10,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from patchkit.diff import Hunk, format_hunk
+from patchkit.diff import Hunk
 from patchkit.errors import PatchkitError
 from patchkit.outcome import HunkOutcome, Status
 from patchkit.placing.acceptance import accept
 from patchkit.placing.adaptation import make_adaptation
 from patchkit.placing.landing import place_patch
 from patchkit.placing.plan import hunk_of
+from patchkit.placing.resolution import Resolution, make_resolution
 from patchkit.placing.verdict import Verdict
 from patchkit.report import outcome_json
+from patchkit.repository.gitfolder import git_folder
 from patchkit.repository.move import Request, SeriesMove
-from patchkit.repository.note import conflict_note
+from patchkit.repository.note import OpenHunk, conflict_note
 from patchkit.repository.session import (
+    FILES,
     Edits,
     OpenFile,
     Settled,
@@ -56,6 +59,9 @@ class OpenPatch:
         verdict = Verdict(Status.CONFLICTED, reason="to be settled by a person")
         adaptations = next(i.adaptations for i in self.move.inputs if i.name == self.patch.name)
         others = [a for a in adaptations if left.isdisjoint(a.hunks)]
+        replays = [a for a in self.patch.landing.replays if left.isdisjoint(a.hunks)]
+        replayed = {number for replay in replays for number in replay.hunks}
+        others = [a for a in others if replayed.isdisjoint(a.hunks)] + replays
         landing = place_patch(
             self.patch.placed, self.base, self.target, others, dict.fromkeys(left, verdict)
         )
@@ -95,9 +101,9 @@ def first_open(moves: Sequence[SeriesMove]) -> OpenPatch | None:
 
 
 def lay_out_stop(
-    stopped: OpenPatch, moves: Sequence[SeriesMove], request: Request
+    stopped: OpenPatch, moves: Sequence[SeriesMove], request: Request, place: str
 ) -> tuple[State, dict[str, bytes]]:
-    """Return the state of a stopped move, and the content of its folder."""
+    """Return the state of a stopped move, and the content of its folder, which `place` names."""
     move, tree = stopped.move, stopped.laid_out
     state = State(
         target=request.target,
@@ -112,12 +118,38 @@ def lay_out_stop(
         files=stopped.files,
         skips=request.skips,
         settled=request.settled,
-        outcomes=tuple(outcome_json(o) for m in moves for o in m.result.outcomes),
+        outcomes=tuple(
+            {"series": m.stored.folder, **outcome_json(o)} for m in moves for o in m.result.outcomes
+        ),
     )
     copies = {file.path: tree.files[file.path] for file in stopped.files if file.path}
-    hunks = {number: _hunk_text(stopped.patch, number) for number in state.hunks}
-    note = conflict_note(stopped.patch.name, stopped.outcomes, hunks, stopped.base, stopped.target)
+    hunks = [_open_hunk(stopped, outcome) for outcome in stopped.outcomes]
+    note = conflict_note(
+        stopped.patch.name, hunks, stopped.base, stopped.target, f"{place}/{FILES.rstrip('/')}"
+    )
     return state, lay_out(state, copies, note)
+
+
+def _open_hunk(stopped: OpenPatch, outcome: HunkOutcome) -> OpenHunk:
+    patch = stopped.patch
+    memory = next(i.memory for i in stopped.move.inputs if i.name == patch.name)
+    known = [r for r in memory if outcome.hunk in (r.numbers_in(patch.plan) or ())]
+    return OpenHunk(outcome, hunk_of(patch.plan, outcome.hunk), known)
+
+
+def lay_out_git(stopped: OpenPatch, moves: Sequence[SeriesMove]) -> dict[str, bytes]:
+    """Return the git folder whose work tree the laid out files are: how they came to be."""
+    released, last = moves[0].result.target, stopped.laid_out
+    paths = [file.path for file in stopped.files if file.path]
+    states = [(f"{released.version or released.name} as released", released)]
+    if any(stopped.target.files.get(p) != released.files.get(p) for p in paths):
+        states.append(("What earlier patches make of it", stopped.target))
+    states.append((f"What landed of {stopped.patch.name}", last))
+    commits = [
+        (message, {p: content for p in paths if (content := tree.files.get(p)) is not None})
+        for message, tree in states
+    ]
+    return git_folder(commits, "rebase")
 
 
 def sources_of(moves: Sequence[SeriesMove]) -> dict[str, str]:
@@ -147,8 +179,8 @@ def settle(
     place: str,
     *,
     accept_drifts: bool = False,
-) -> tuple[Settled, ...]:
-    """Return the adaptations that a person's edits are; raises PatchkitError for what is left.
+) -> tuple[Resolution, ...]:
+    """Return the resolutions that a person's edits are; raises PatchkitError for what is left.
 
     Where drifts are accepted, a file in which nothing is open but drifts may be as it was laid out.
     """
@@ -178,20 +210,21 @@ def settle(
             place=place,
             hint="save your edits, `patchkit rebase --abort`, and begin again",
         )
-    settled = []
+    resolved = []
     for file in state.files:
         if file.path is None or file.path not in edits.edited:
             continue
+        before, after = stopped.without(file.hunks).files[file.path], edits.edited[file.path]
         adaptation = make_adaptation(
             release=stopped.target.version or stopped.target.name,
             path=file.path,
             hunks=[(n, _hunk(stopped.patch, n)) for n in file.hunks],
-            before=stopped.without(file.hunks).files[file.path],
-            after=edits.edited[file.path],
+            before=before,
+            after=after,
             reason=reason,
         )
-        settled.append(Settled(state.series, state.patch, adaptation))
-    return tuple(settled)
+        resolved.append(make_resolution(state.patch, adaptation, before, after))
+    return tuple(resolved)
 
 
 def accepted_drifts(
@@ -278,8 +311,3 @@ def _hunk(patch: RebasedPatch, number: int) -> Hunk:
             hint=f"leave it out with `patchkit rebase --skip --hunk {number} --yes`",
         )
     return hunk
-
-
-def _hunk_text(patch: RebasedPatch, number: int) -> bytes:
-    hunk = hunk_of(patch.plan, number)
-    return format_hunk(hunk) if hunk else b""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from patchkit.diff import parse_patch
 from patchkit.placing.plan import PatchPlan, plan_patch
+from patchkit.placing.resolution import Resolution
 from patchkit.series.anchor import format_anchors, generate_anchors, parse_anchors
 from patchkit.series.override import Overrides
 from patchkit.series.series import Series, anchors_name
@@ -53,6 +54,7 @@ def series_inputs(
     chosen: Collection[str] | None = None,
     left_out: Mapping[str, frozenset[int]] | None = None,
     added: Mapping[str, Overrides] | None = None,
+    memory: tuple[Resolution, ...] = (),
 ) -> tuple[PatchInput, ...]:
     """Return a stored series as a run takes it, with what people decided on each patch.
 
@@ -73,6 +75,7 @@ def series_inputs(
                 (*kept.adaptations, *now.adaptations),
                 None if whole else (left_out or {}).get(name, frozenset()),
                 (*kept.acceptances, *now.acceptances),
+                memory,
             )
         )
     return tuple(inputs)

@@ -49,7 +49,7 @@ def parse_overrides(table: Any, place: str) -> Overrides:
     adaptations = enumerate(table.get("adaptation", []), start=1)
     drifts = enumerate(table.get("drift", []), start=1)
     return Overrides(
-        tuple(_adaptation(entry, f"{place}: adaptation {n}") for n, entry in adaptations),
+        tuple(parse_adaptation(entry, f"{place}: adaptation {n}") for n, entry in adaptations),
         tuple(_acceptance(entry, f"{place}: accepted drift {n}") for n, entry in drifts),
     )
 
@@ -57,12 +57,12 @@ def parse_overrides(table: Any, place: str) -> Overrides:
 def format_overrides(overrides: Overrides) -> Iterator[str]:
     """Yield the text of each override, a table under its own head."""
     for adaptation in overrides.adaptations:
-        yield _text("adaptation", _adaptation_table(adaptation))
+        yield _text("adaptation", adaptation_table(adaptation))
     for acceptance in overrides.acceptances:
         yield _text("drift", _acceptance_table(acceptance))
 
 
-_ADAPTATION: Mapping[str, type] = {
+ADAPTATION_FIELDS: Mapping[str, type] = {
     "release": str, "path": str, "hunks": list, "reason": str, "base_hunks": list,
     "target_definitions": dict, "diff": str,
 }  # fmt: skip
@@ -72,7 +72,7 @@ _ACCEPTANCE: Mapping[str, type] = {
 }  # fmt: skip
 
 
-def _checked(entry: Any, known: Mapping[str, type], place: str) -> dict[str, Any]:
+def checked(entry: Any, known: Mapping[str, type], place: str) -> dict[str, Any]:
     """Return an override with just the known fields, each of its type, and a reason."""
     if not isinstance(entry, dict):
         raise PatchkitError("not a table", place=place)
@@ -88,11 +88,12 @@ def _checked(entry: Any, known: Mapping[str, type], place: str) -> dict[str, Any
 
 
 def _acceptance(entry: Any, place: str) -> Acceptance:
-    return Acceptance(**_checked(entry, _ACCEPTANCE, place))
+    return Acceptance(**checked(entry, _ACCEPTANCE, place))
 
 
-def _adaptation(entry: Any, place: str) -> Adaptation:
-    entry = _checked(entry, _ADAPTATION, place)
+def parse_adaptation(entry: Any, place: str) -> Adaptation:
+    """Return the adaptation in a table of just its fields; raises PatchkitError for any other."""
+    entry = checked(entry, ADAPTATION_FIELDS, place)
     hunks, fingerprints = entry["hunks"], entry["base_hunks"]
     if not hunks or len(hunks) != len(fingerprints):
         raise PatchkitError("`hunks` and `base_hunks` differ in length or are empty", place=place)
@@ -119,7 +120,8 @@ def _text(name: str, table: tomlkit.items.Table) -> str:
     return tomlkit.dumps(document)
 
 
-def _adaptation_table(adaptation: Adaptation) -> tomlkit.items.Table:
+def adaptation_table(adaptation: Adaptation) -> tomlkit.items.Table:
+    """Return an adaptation as a table of its fields."""
     table = tomlkit.table()
     table.add("release", adaptation.release)
     table.add("path", adaptation.path)
@@ -129,12 +131,12 @@ def _adaptation_table(adaptation: Adaptation) -> tomlkit.items.Table:
     definitions = tomlkit.inline_table()
     definitions.update(dict(adaptation.target_definitions))
     table.add("target_definitions", definitions)
-    table.add("diff", _multiline(adaptation.diff))
+    table.add("diff", multiline(adaptation.diff))
     return table
 
 
-def _multiline(text: str) -> tomlkit.items.String:
-    """A diff as a literal block where TOML can hold it so, else as an escaped string."""
+def multiline(text: str) -> tomlkit.items.String:
+    """Return a diff as a literal block where TOML can hold it so, else as an escaped string."""
     plain = "'''" not in text and not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text)
     if plain:
         return tomlkit.string(text, literal=True, multiline=True)

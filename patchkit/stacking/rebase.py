@@ -19,8 +19,9 @@ from patchkit.placing.acceptance import Acceptance, split_accepted
 from patchkit.placing.adaptation import Adaptation
 from patchkit.placing.drift import drifts_of
 from patchkit.placing.landed import Landing, Missing, Span, missing_from, shift_lines
-from patchkit.placing.landing import land_patch
 from patchkit.placing.plan import PatchPlan, Unshipped, hunk_of, plan_patch
+from patchkit.placing.replay import land_remembering
+from patchkit.placing.resolution import Resolution
 from patchkit.placing.verdict import Verdict
 from patchkit.stacking.ledger import LEFT_OUT, Ledger, Ready
 from patchkit.surface.defined import DriftReport
@@ -35,6 +36,7 @@ class PatchInput:
     """A patch of a series: its name, its bytes, and what people decided on it.
 
     `left_out` are the hunks that a person does not want in the target, None for all of them.
+    `memory` are resolutions of earlier moves, replayed where a hunk does not land by itself.
     """
 
     name: str
@@ -42,6 +44,7 @@ class PatchInput:
     adaptations: tuple[Adaptation, ...] = ()
     left_out: frozenset[int] | None = frozenset()
     acceptances: tuple[Acceptance, ...] = ()
+    memory: tuple[Resolution, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -199,8 +202,9 @@ class _Run:
         before = self.target
         banned = _left_out(patch, plan)
         ready = self.ledger.prepare(plan, before, patch.adaptations, banned)
-        landing = land_patch(
+        landing = land_remembering(
             ready.plan, ready.base, before,
+            memory=patch.memory,
             adaptations=patch.adaptations,
             missing=[*self.ledger.missing, *_withheld(plan, ready)],
             banned={**ready.waiting, **banned},
@@ -276,6 +280,7 @@ def _outcomes(
                     renames=verdict.renames,
                     rejected=verdict.rejected,
                     clash=verdict.clash if verdict.status in _CLASHING else None,
+                    replayed=verdict.replayed,
                 )
             )
     return result

@@ -102,8 +102,8 @@ def open_git_tree(spec: str, cache: Cache, progress: Progress = silent) -> Sourc
     """
     path, ref = _split(spec)
     name = f"git:{path}@{ref}"
-    repo = _open_repo(path)
-    commit = _resolve(repo, path, ref)
+    repo = open_repo(path)
+    commit = find_commit(repo, path, ref)
     key = f"git-{repo.git.rev_parse('--verify', f'{commit}^{{tree}}')}"
 
     def pack(files: GitFiles) -> PackedFiles:
@@ -212,7 +212,8 @@ def _split(spec: str) -> tuple[Path, str]:
     )
 
 
-def _open_repo(path: Path) -> git.Repo:
+def open_repo(path: Path) -> git.Repo:
+    """Return the repository at a path, whatever the environment says of another one."""
     try:
         repo = git.Repo(path, search_parent_directories=False, expand_vars=False)
     except (git.InvalidGitRepositoryError, git.NoSuchPathError) as err:
@@ -230,7 +231,7 @@ def _open_repo(path: Path) -> git.Repo:
     return repo
 
 
-def _resolve(repo: git.Repo, path: Path, ref: str) -> str:
+def find_commit(repo: git.Repo, path: Path, ref: str) -> str:
     """Return the id of the commit that a ref names."""
     try:
         options = ["--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"]

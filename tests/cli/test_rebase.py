@@ -217,7 +217,12 @@ def test_a_conflict_lays_out_the_file_and_stores_nothing(
     }
     assert files(store) == before
     laid_out = files(store / ".patchkit/rebase")
-    assert sorted(laid_out) == [f"files/{PAGES}", "pages.patch.conflict.md", "state.json"]
+    assert sorted(laid_out) == [
+        "files/.git",
+        f"files/{PAGES}",
+        "pages.patch.conflict.md",
+        "state.json",
+    ]
     assert laid_out[f"files/{PAGES}"] == CHANGED[PAGES]
     note = laid_out["pages.patch.conflict.md"].decode()
     assert note.startswith("# pages.patch: 1 open hunk, from 0.28.0 to 0.30.0\n\n## Hunk 1: ")
@@ -280,6 +285,7 @@ def test_a_stored_adaptation_is_used_until_its_ground_changes(
     capsys.readouterr()
     assert run(["rebase", "v0.30.0", "--json"]) == 0
     assert report(capsys, check)["outcomes"][0]["method"] == "adaptation"
+    (store / "patches/resolutions.toml").unlink()  # that may be carried, with proof
     again = {**CHANGED, PAGES: CHANGED[PAGES].replace(b"<< 4\n", b"<< 4\n    print(total)\n")}
     trees["v0.30.0"] = tree("0.30.0", again)
     assert run(["rebase", "v0.30.0", "--json"]) == 3
@@ -360,11 +366,15 @@ def test_there_is_nothing_to_go_on_with(step: list[str], capsys: Out) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ([], "nothing is given, expected a version, or --target, --continue, --skip or --abort"),
+        (
+            [],
+            "nothing is given, "
+            "expected a version, or --target, --continue, --skip, --abort or --status",
+        ),
         (
             ["v0.29.0", "--abort"],
             "more than one thing is asked for, "
-            "expected a version, or --target, --continue, --skip or --abort",
+            "expected a version, or --target, --continue, --skip, --abort or --status",
         ),
         (["--abort", "--from", "v1"], "--from is for the start of a rebase, which it remembers"),
         (["--skip"], "--skip leaves a part of the series out of the result"),

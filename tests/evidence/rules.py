@@ -479,3 +479,26 @@ def _adapted(ground: Ground, release: str, reason: str) -> Iterator[str]:
 def _fingerprints(ground: Ground) -> Iterator[str]:
     if ground.outcome.method is not Method.ADAPTATION:
         yield "there is no adaptation"
+    replayed = ground.outcome.replayed
+    if replayed is not None and replayed.how != "exact":
+        yield "they are not"
+
+
+@_rule("resolution", r"resolved for (?P<release>\S+): (?P<reason>.*)")
+def _resolved(ground: Ground, release: str, reason: str) -> Iterator[str]:
+    replayed = ground.outcome.replayed
+    if replayed is None or (replayed.release, replayed.reason) != (release, reason):
+        yield "no such resolution was replayed"
+    yield from _adapted(ground, release, reason)
+
+
+@_rule(
+    "carried",
+    r"(?P<changed>[^;]+); its own change was placed there by (?P<methods>[^:]+), and proven: .+",
+)
+def _carried(ground: Ground, changed: str, methods: str) -> Iterator[str]:
+    replayed = ground.outcome.replayed
+    if replayed is None or replayed.how != "carried":
+        yield "nothing was carried"
+    if not set(methods.split(", ")) <= set(Method) or not changed:
+        yield "there is no such method"
