@@ -12,6 +12,7 @@ from patchkit.errors import PatchkitError
 from patchkit.outcome import Drift, HunkOutcome
 from patchkit.repository.applied import apply_series, with_overlay
 from patchkit.repository.overlaid import overlay_drifts, split_accepted_files
+from patchkit.repository.retired import exit_notes
 from patchkit.repository.session import Settled, Skip, decided
 from patchkit.repository.store import (
     Stored,
@@ -107,7 +108,7 @@ def move_all(
     config: Config, request: Request, open_tree: OpenTree, progress: Progress | None = None
 ) -> tuple[SeriesMove, ...]:
     """Return every series folder moved onto the target, each on top of those before it."""
-    target = open_tree(request.target)
+    target = pristine = open_tree(request.target)
     moves: list[SeriesMove] = []
     for folder, release in choose_bases(config, request, target.version).items():
         stored = read_stored(config.root, folder, release)
@@ -123,12 +124,13 @@ def move_all(
         inputs = _inputs(stored, request, {verdict.patch for verdict in superseded})
         lower, began = _below(moves, release), monotonic()
         result = rebase_series(inputs, base, target, below=lower, progress=progress)
+        took = monotonic() - began
         skips = tuple(skip for skip in request.skips if skip.series == folder)
         found = overlay_drifts(stored.series.overlay, *plain, result)
         drifts, accepted = split_accepted_files(found.drifts, stored.series.overlay)
         notes += tuple(f"not checked: {doubt}" for doubt in found.not_checked)
         notes += tuple(f"accepted: {a.drift.text}; {a.reason}" for a in accepted)
-        took = monotonic() - began
+        notes += exit_notes(stored, pristine)
         moves.append(
             SeriesMove(stored, inputs, result, skips, clashes, superseded, notes, drifts, took)
         )
