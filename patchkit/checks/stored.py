@@ -120,7 +120,7 @@ def _needs(config: Config, stored: Stored, tree: SourceTree, *, frozen: bool) ->
 
 
 def _log(root: Path, folder: str) -> Iterator[Finding]:
-    """Return why the log of the rebases cannot be read: it is history, and nothing else is asked."""
+    """Return why the log of the rebases cannot be read; it is history, no more is asked of it."""
     try:
         read_log(root, folder)
     except PatchkitError as error:
