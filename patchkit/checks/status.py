@@ -56,7 +56,8 @@ class Status:
     same_as: str | None = None
     problems: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
-    held: tuple[Held, ...] | None = ()  # None where the series cannot be read
+    held: tuple[Held, ...] = ()
+    stored: Stored | None = field(default=None, repr=False, compare=False)  # None: unreadable
 
 
 def stored_status(root: Path, folders: tuple[str, ...]) -> Iterator[Status]:
@@ -67,7 +68,7 @@ def stored_status(root: Path, folders: tuple[str, ...]) -> Iterator[Status]:
             try:
                 stored = read_stored(root, folder, release)
             except PatchkitError as error:
-                yield Status(folder, release, problems=(str(error),), held=None)
+                yield Status(folder, release, problems=(str(error),))
                 continue
             yield _status(stored, below)
             below = stored.series.entries
@@ -101,6 +102,7 @@ def _status(stored: Stored, below: tuple[SeriesEntry, ...]) -> Status:
         tuple(problems),
         _left_out(stored, below),
         tuple(held),
+        stored,
     )
 
 

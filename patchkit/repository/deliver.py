@@ -13,7 +13,8 @@ from patchkit.diff import parse_patch
 from patchkit.diff.model import Patch
 from patchkit.errors import PatchkitError
 from patchkit.repository.applied import apply_series
-from patchkit.repository.log import format_log, log_path, logged, read_log
+from patchkit.repository.log import format_log, log_path, read_log
+from patchkit.repository.logged import logged
 from patchkit.repository.move import Request, SeriesMove
 from patchkit.repository.session import decided
 from patchkit.repository.store import Stored, follow_same_as, release_folder
