@@ -26,7 +26,9 @@ COMMANDS = {
     "revert": "Take an applied series out of an installed tree.",
     "verify": "Say whether a tree or wheel holds its series, hunk by hunk.",
     "export-series": "Write stored series to a folder that needs nothing else.",
-    "status": "Say what is stored, one line a release.",
+    "status": "Show every patch on every release.",
+    "forecast": "Say what the next releases will do to what is stored.",
+    "exits": "Say which patches may go, by their own exit conditions.",
     "deps": "Draw which patches need which, and why.",
     "show": "Show a stored series, and why each hunk is where it is.",
 }
