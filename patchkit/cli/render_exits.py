@@ -32,10 +32,12 @@ def _first(row: dict[str, Any]) -> Iterator[str]:
     """Yield the first release on which a patch may go, and those that do not say."""
     held = [cell for cell in row["targets"] if cell["holding"] == "held"]
     if held:
-        yield f"{short_name(row['patch'])}: may go on {held[0]['target']}: {held[0]['text']}"
+        yield f"{short_name(row['patch'])}: may go on {held[0]['target']}"
+        yield f"  {held[0]['text']}"
     for cell in row["targets"]:
         if cell["holding"] == "cannot say":
-            yield f"{short_name(row['patch'])}: {cell['target']} does not say: {cell['text']}"
+            yield f"{short_name(row['patch'])}: {cell['target']} does not say"
+            yield f"  {cell['text']}"
 
 
 def _whole(row: dict[str, Any]) -> Iterator[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from patchkit.cli.render import say
-from patchkit.cli.render_status import cut, seconds, show_open_patches
+from patchkit.cli.render_status import cut, filled, seconds, short_name
 
 _TITLES = ("target", "verdict", "clean", "drift", "upstream", "open", "by hand", "time", "from")
 
@@ -22,7 +22,7 @@ def show_forecast(document: dict[str, Any], *, reasons: bool) -> None:
             say(cut("  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip()))
     else:
         say("no newer release is known than those that are stored")
-    show_open_patches(found, whole=reasons)
+    show_reasons(found, whole=reasons)
     for line in _notes(document):
         say(line)
 
@@ -46,6 +46,50 @@ def _row(forecast: dict[str, Any]) -> tuple[str, ...]:
         seconds(forecast["seconds"]) + ("*" if forecast["kept"] else ""),
         ", ".join(bases),
     )
+
+
+def show_reasons(found: Sequence[dict[str, Any]], *, whole: bool) -> None:
+    """Print what is in the way of each patch, how long it took, and what need not be moved.
+
+    Lines are cut where the terminal ends, unless they are wanted `whole`.
+    """
+    for forecast in found:
+        if forecast["error"] is not None:
+            _say(f"{forecast['target']}: {forecast['error']}", whole)
+        for series in forecast["series"]:
+            for patch in series["patches"]:
+                if not patch["lands"]:
+                    _say(_reason(forecast["target"], patch), whole)
+            for note in series["notes"]:
+                _say(f"{forecast['target']} {series['folder']}: {note}", whole)
+            _show_gone(forecast["target"], series["patches"], whole)
+
+
+def _say(line: str, whole: bool) -> None:
+    say(line if whole else cut(line))
+
+
+def _reason(target: str, patch: dict[str, Any]) -> str:
+    by_hand = f", {patch['by_hand']} of {patch['hunks']} by hand" if patch["by_hand"] else ""
+    reason = f": {patch['reason']}" if patch["reason"] else ""
+    outlook = patch["outlook"].replace("_", " ")
+    head = f"{target} {short_name(patch['patch'])}: {outlook}{by_hand}"
+    return f"{head}, {seconds(patch['seconds'])}{reason}"
+
+
+def _show_gone(target: str, patches: Sequence[dict[str, Any]], whole: bool) -> None:
+    """Print which patches the target needs no more: by name, or `whole` with what shows it."""
+    kinds = (("upstream", "already upstream"), ("superseded", "superseded by their tests"))
+    for outlook, words in kinds:
+        names = [short_name(p["patch"]) for p in patches if p["outlook"] == outlook]
+        for line in filled(f"{target} {words}: ", names):
+            say(line)
+    held = [patch for patch in patches if patch["exit"]]
+    names = [short_name(patch["patch"]) for patch in held]
+    for line in filled(f"{target} may go by their exit conditions: ", names) if not whole else ():
+        say(line)
+    for patch in held if whole else ():
+        say(f"{target} {short_name(patch['patch'])}: exit condition holds: {patch['exit']}")
 
 
 def _notes(document: dict[str, Any]) -> Iterator[str]:

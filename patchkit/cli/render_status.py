@@ -41,6 +41,7 @@ _OUTLOOKS = {
     "superseded": ("super", "its tests pass without it"),
 }
 _MAY_GO = (">", "its exit condition holds")
+_NOT_MOVED = ("out", "not in the nearest stored release")
 _COLOURS = {
     "!": 31, "conflict": 31, "orphan": 31, "blocked": 31, "partly": 33, "drift": 33, "text": 36,
     "hand": 36, "clean": 32, "upstream": 32, "super": 32, "out": 2, ".": 2,
@@ -103,6 +104,19 @@ def cut(line: str) -> str:
     return line if len(line) <= width else f"{line[: width - 3]}..."
 
 
+def filled(head: str, words: Sequence[str]) -> Iterator[str]:
+    """Yield words behind a head, with commas, in as many lines as it takes; none for no words."""
+    width, line = line_width(), head
+    for number, word in enumerate(words):
+        part = word + ("," if number < len(words) - 1 else "")
+        if line.strip() and len(line) + len(part) > width and number:
+            yield line.rstrip()
+            line = "  "
+        line += f"{part} "
+    if words:
+        yield line.rstrip()
+
+
 def short_name(patch: str) -> str:
     """Return the name of a patch for a column."""
     name = patch.removesuffix(".patch")
@@ -111,6 +125,8 @@ def short_name(patch: str) -> str:
 
 def seconds(value: float) -> str:
     """Return a time for people."""
+    if value < 1:
+        return f"{value:.2f} s"
     return f"{value:.1f} s" if value < 100 else f"{value / 60:.0f} min"
 
 
@@ -171,68 +187,63 @@ def _legend(signs: Iterator[tuple[str, str]]) -> Iterator[str]:
 
 def _show_forecasts(found: Sequence[dict[str, Any]], order: Sequence[tuple[str, str]]) -> None:
     """Print what each release that is not stored would make of the patches, and what it took."""
-    say()
-    say("not stored, and what a rebase from the nearest stored release would come to:")
+    answered = [forecast for forecast in found if forecast["error"] is None]
     by_patch = {
         (forecast["target"], series["folder"], patch["patch"]): patch
-        for forecast in found
+        for forecast in answered
         for series in forecast["series"]
         for patch in series["patches"]
     }
-    targets = [forecast["target"] for forecast in found if forecast["error"] is None]
-    cells = {}
-    for folder, patch in order:
-        row = [_outlook(by_patch.get((target, folder, patch))) for target in targets]
-        cells[folder, patch] = row
-    times = [
-        seconds(f["seconds"]).replace(" ", "") + ("*" if f["kept"] else "")
-        for f in found
-        if f["error"] is None
-    ]
-    if targets and cells:
-        cells[list(cells)[-1][0], "time"] = times
-        _show_blocks(targets, cells)
-        used = {patch["outlook"] for patch in by_patch.values()}
-        signs = [_OUTLOOKS[name] for name in _OUTLOOKS if name in used]
-        signs += [_MAY_GO] if any(patch["exit"] for patch in by_patch.values()) else []
-        signs += [("*", "from an earlier run")] if any(f["kept"] for f in found) else []
-        for line in _legend(iter(signs)):
+    say()
+    if answered and order:
+        say("not stored, and what a rebase from the nearest stored release would come to:")
+        titles = [forecast["target"] for forecast in answered]
+        cells = {key: _outlooks(key, titles, by_patch) for key in order}
+        times = [_time(forecast["seconds"], kept=forecast["kept"]) for forecast in answered]
+        every = sum(forecast["seconds"] for forecast in answered)
+        cells[order[-1][0], "time"] = [*times, _time(every)]
+        _show_blocks([*titles, "time"], cells)
+        for line in _legend(_forecast_signs(cells, by_patch, answered)):
             say(line)
-    show_open_patches(found)
+        say("`patchkit forecast RELEASE`, or --why, says what is in the way")
+    for forecast in found:
+        if forecast["error"] is not None:
+            say(cut(f"{forecast['target']} could not be asked: {forecast['error']}"))
+
+
+def _outlooks(
+    key: tuple[str, str],
+    targets: Sequence[str],
+    by_patch: dict[tuple[str, str, str], dict[str, Any]],
+) -> list[str]:
+    """The cells of one patch, and how long all of them took."""
+    found = [by_patch.get((target, *key)) for target in targets]
+    return [*map(_outlook, found), _time(sum(patch["seconds"] for patch in found if patch))]
+
+
+def _time(value: float, *, kept: bool = False) -> str:
+    return seconds(value).replace(" ", "") + ("*" if kept else "")
+
+
+def _forecast_signs(
+    cells: dict[tuple[str, str], list[str]],
+    by_patch: dict[tuple[str, str, str], dict[str, Any]],
+    found: Sequence[dict[str, Any]],
+) -> Iterator[tuple[str, str]]:
+    used = {patch["outlook"] for patch in by_patch.values()}
+    yield from (_OUTLOOKS[name] for name in _OUTLOOKS if name in used)
+    if any(_NOT_MOVED[0] in row for row in cells.values()):
+        yield _NOT_MOVED
+    if any(patch["exit"] for patch in by_patch.values()):
+        yield _MAY_GO
+    if any(forecast["kept"] for forecast in found):
+        yield "*", "found by an earlier run"
 
 
 def _outlook(patch: dict[str, Any] | None) -> str:
     if patch is None:
-        return ""
+        return _NOT_MOVED[0]
     return _OUTLOOKS[patch["outlook"]][0] + (_MAY_GO[0] if patch["exit"] else "")
-
-
-def show_open_patches(found: Sequence[dict[str, Any]], *, whole: bool = False) -> None:
-    """Print each patch that does not just land, with the reason and how long it took."""
-    fit = (lambda line: line) if whole else cut
-    for forecast in found:
-        if forecast["error"] is not None:
-            say(fit(f"{forecast['target']}: {forecast['error']}"))
-        for series in forecast["series"]:
-            for patch in series["patches"]:
-                if patch["outlook"] != "clean" or patch["exit"]:
-                    for line in _patch_lines(forecast["target"], patch):
-                        say(fit(line))
-            for note in series["notes"]:
-                say(fit(f"{forecast['target']} {series['folder']}: {note}"))
-
-
-def _patch_lines(target: str, patch: dict[str, Any]) -> Iterator[str]:
-    head = f"{target} {short_name(patch['patch'])}"
-    if patch["outlook"] != "clean":
-        by_hand = ""
-        if patch["by_hand"]:
-            by_hand = f", {patch['by_hand']} of {patch['hunks']} by hand"
-        reason = f": {patch['reason']}" if patch["reason"] else ""
-        outlook = patch["outlook"].replace("_", " ")
-        yield f"{head}: {outlook}{by_hand}, {seconds(patch['seconds'])}{reason}"
-    if patch["exit"]:
-        yield f"{head}: may go, its exit condition holds: {patch['exit']}"
 
 
 def _same_as(document: dict[str, Any]) -> Iterator[str]:

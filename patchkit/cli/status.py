@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Show every patch on every release.")
 @click.option("--all", "with_all", is_flag=True, help="Try pinned releases that are not stored.")
+@click.option("--releases", metavar="RANGE", help="Like --all, but these only: '>=0.30'.")
+@click.option("--why", is_flag=True, help="With --all: print what is in the way of each patch.")
 @click.option("--series", "folder", metavar="DIR", help="This series folder only.")
 @click.option(
     "--jobs",
@@ -30,7 +32,14 @@ if TYPE_CHECKING:
     help="With --all: how many processes to use at most; one a processor unless given.",
 )
 @json_option
-def command(with_all: bool, folder: str | None, jobs: int | None, as_json: bool) -> ExitCode:
+def command(
+    with_all: bool,
+    releases: str | None,
+    why: bool,
+    folder: str | None,
+    jobs: int | None,
+    as_json: bool,
+) -> ExitCode:
     """Show every patch on every release.
 
     One row a patch, one column a stored release: whether it is there as in the release below, with
@@ -49,6 +58,7 @@ def command(with_all: bool, folder: str | None, jobs: int | None, as_json: bool)
     Examples:
       patchkit status
       patchkit status --all
+      patchkit status --releases '>=0.30' --why
       patchkit status --series patches --json
     """
     config = here()
@@ -56,26 +66,38 @@ def command(with_all: bool, folder: str | None, jobs: int | None, as_json: bool)
     found = list(stored_status(config.root, folders))
     matrix = build_matrix(config.root, folders, found)
     work = find_open_work(config.state_folder, shown_path(config.state_folder))
-    asked = _ask(config, folders, found, jobs) if with_all else None
+    asked = None
+    if with_all or releases is not None:
+        asked = _ask(config, folders, found, releases, jobs)
     document = _document(found, matrix, work, asked)
     if as_json:
         render.show_json(document)
     else:
         render_status.show_status(document)
+        if why and asked is not None:
+            from patchkit.cli import render_forecast
+
+            render_forecast.show_reasons(asked, whole=True)
     return ExitCode(document["exit_code"])
 
 
 def _ask(
-    config: Config, folders: Sequence[str], found: Sequence[Status], jobs: int | None
+    config: Config,
+    folders: Sequence[str],
+    found: Sequence[Status],
+    releases: str | None,
+    jobs: int | None,
 ) -> list[dict[str, Any]]:
     """Return what becomes of the patches on the pinned releases that a folder does not hold."""
     from patchkit.cli.forecast import ask_releases, forecast_json
     from patchkit.cli.options import read_pins
+    from patchkit.cli.where import choose_releases
 
     pins = read_pins(config)
     held = {folder: {s.release for s in found if s.folder == folder} for folder in folders}
     held = {folder: releases for folder, releases in held.items() if releases}
-    wanted = [v for v in pins.versions if any(v not in held[folder] for folder in held)]
+    chosen = choose_releases(releases, pins)
+    wanted = [v for v in chosen if any(v not in held[folder] for folder in held)]
     with render.progress(lines=True) as progress:
         asked = list(ask_releases(config, pins, wanted, jobs, progress))
     documents = [forecast_json(forecast) for forecast in asked]
