@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import click
@@ -50,11 +50,12 @@ def command(
     folders = series_folders(config, folder)
     pins = read_pins(config)
     asked = [pins.release(release).version for release in releases]
-    targets = [*asked, *trees] if asked or trees else list(pins.versions)
+    specs = {release: f"v{release}" for release in asked or (() if trees else pins.versions)}
+    specs |= {tree: tree for tree in trees}
     with render.progress(lines=True) as progress:
         opener = tree_opener(config, progress)
-        rows = _rows(config, folders, targets, opener)
-    document = _document(targets, rows, must_hold=must_hold)
+        rows = _rows(config, folders, specs, opener)
+    document = _document(list(specs), rows, must_hold=must_hold)
     if as_json:
         render.show_json(document)
     else:
@@ -63,7 +64,7 @@ def command(
 
 
 def _rows(
-    config: Config, folders: Sequence[str], targets: Sequence[str], opener: OpenTree
+    config: Config, folders: Sequence[str], specs: Mapping[str, str], opener: OpenTree
 ) -> list[dict[str, Any]]:
     """Return each patch that names conditions with what each target says of them."""
     stored = {folder: stored_conditions(config.root, folder) for folder in folders}
@@ -73,9 +74,9 @@ def _rows(
         for patch, releases in patches.items()
         if any(releases.values())
     }
-    for target in targets:
+    for target, spec in specs.items():
         try:
-            tree = opener(target)
+            tree = opener(spec)
         except PatchkitError as error:
             for cells in rows.values():
                 cells.append(_unavailable(target, str(error)))

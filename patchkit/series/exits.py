@@ -153,7 +153,9 @@ def _of_symbol(condition: Condition, program: Program) -> Judged:
     assert condition.name is not None
     found = _resolve(condition, condition.module, condition.name.split("."), program)
     if isinstance(found, Judged):
-        return found
+        # of a definition that is not looked into, or has moved, nobody knows what it says
+        vague = found.holding is Holding.HELD or condition.negated
+        return replace(found, holding=Holding.UNKNOWN) if condition.text and vague else found
     if condition.text is None:
         return Judged(condition, Holding.HELD, f"`{found.label}` is defined", found.place)
     node = found.node

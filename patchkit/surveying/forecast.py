@@ -113,8 +113,9 @@ def forecast(
     made = (now or datetime.now(UTC)).isoformat(timespec="seconds")
     clock = _Clock()
     try:
-        tree = opener(target)
-        request = Request(target, is_release, backwards=True)
+        spec = spelled(target, is_release=is_release)
+        tree = opener(spec)
+        request = Request(spec, is_release, backwards=True)
         chosen = replace(config, series=movable(config, request, tree.version))
         moves = move_all(chosen, request, opener, clock) if chosen.series else ()
         series = tuple(
@@ -124,6 +125,11 @@ def forecast(
     except PatchkitError as error:
         return Forecast(target, None, made=made, error=str(error))
     return Forecast(target, tree.version, series, round(monotonic() - began, 2), made)
+
+
+def spelled(target: str, *, is_release: bool) -> str:
+    """Return how a target is named where it is opened."""
+    return f"v{target}" if is_release else target
 
 
 def movable(config: Config, request: Request, version: str | None) -> tuple[str, ...]:
@@ -226,7 +232,7 @@ def forecasts(
     failed: dict[str, Forecast] = {}
     for target in targets:
         try:
-            openers[0](target)
+            openers[0](spelled(target, is_release=is_release))
         except PatchkitError as error:
             made = datetime.now(UTC).isoformat(timespec="seconds")
             failed[target] = Forecast(target, None, made=made, error=str(error))
