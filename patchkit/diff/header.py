@@ -13,6 +13,7 @@ from datetime import date
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from patchkit.diff.exit_when import condition_problems
 from patchkit.diff.mail import is_from_line
 from patchkit.diff.requires import requires_problems
 from patchkit.errors import PatchkitError
@@ -127,7 +128,7 @@ class Header:
 
     @property
     def exit_when(self) -> tuple[str, ...]:
-        """Return the conditions under which the patch may go, one a line, for a machine to try."""
+        """Return the conditions under which the patch may go, one a line, as written."""
         return self._lines("Exit-When")
 
     @property
@@ -201,6 +202,8 @@ def validate_header(header: Header, place: str) -> tuple[str, ...]:
             problems.append(f"{place}:{item.lineno}: {problem}")
         if _key(item.name) == "requires":
             problems += requires_problems(item.value, place, item.lineno)
+        if _key(item.name) == "exit-when":
+            problems += condition_problems(item.value, place, item.lineno)
     return tuple(problems)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
 from patchkit.config import Config
 from patchkit.errors import PatchkitError
@@ -13,6 +14,7 @@ from patchkit.placing.resolution import Resolution
 from patchkit.repository.applied import apply_series, with_overlay
 from patchkit.repository.memory import read_memory
 from patchkit.repository.overlaid import overlay_drifts, split_accepted_files
+from patchkit.repository.retired import exit_notes
 from patchkit.repository.session import Settled, Skip, decided
 from patchkit.repository.store import (
     Stored,
@@ -33,7 +35,9 @@ OpenTree = Callable[[str], SourceTree]
 @dataclass(frozen=True)
 class Request:
     """What a person asked for; `base` is the release named by --from, `is_release` says whether the
-    target was given as a release to store under, not as a tree to try.
+    target was given as a release to store under, not as a tree to try. `stopped_at` is when it
+    first stopped, in seconds since 1970. `backwards` moves a series down from the lowest release
+    that is stored, where none is stored below the target.
     """
 
     target: str
@@ -43,6 +47,8 @@ class Request:
     update: bool = False
     skips: tuple[Skip, ...] = ()
     settled: tuple[Settled, ...] = ()
+    stopped_at: float | None = None
+    backwards: bool = False
 
     @property
     def release(self) -> str | None:
@@ -57,7 +63,7 @@ class SeriesMove:
     `clashes` are overlay files that the target has already, `drifts` is what others of them rely on
     and the target has otherwise. `superseded` are the verdicts by which
     patches were left out: their tests pass on the target without them. `notes` tell of verdicts
-    that do not hold any more or that speak against a patch.
+    that do not hold any more or that speak against a patch. `seconds` is how long placing took.
     """
 
     stored: Stored
@@ -68,6 +74,7 @@ class SeriesMove:
     superseded: tuple[StoredVerdict, ...] = ()
     notes: tuple[str, ...] = ()
     drifts: tuple[Drift, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
 
     @property
     def is_settled(self) -> bool:
@@ -105,7 +112,7 @@ def move_all(
     config: Config, request: Request, open_tree: OpenTree, progress: Progress | None = None
 ) -> tuple[SeriesMove, ...]:
     """Return every series folder moved onto the target, each on top of those before it."""
-    target = open_tree(request.target)
+    target = pristine = open_tree(request.target)
     moves: list[SeriesMove] = []
     for folder, release in choose_bases(config, request, target.version).items():
         stored = read_stored(config.root, folder, release)
@@ -120,14 +127,18 @@ def move_all(
         superseded, notes = _read_verdicts(config, request, stored)
         gone = {verdict.patch for verdict in superseded}
         inputs = _inputs(stored, request, gone, read_memory(config.root, folder))
-        lower = _below(moves, release)
+        lower, began = _below(moves, release), monotonic()
         result = rebase_series(inputs, base, target, below=lower, progress=progress)
+        took = monotonic() - began
         skips = tuple(skip for skip in request.skips if skip.series == folder)
         found = overlay_drifts(stored.series.overlay, *plain, result)
         drifts, accepted = split_accepted_files(found.drifts, stored.series.overlay)
         notes += tuple(f"not checked: {doubt}" for doubt in found.not_checked)
         notes += tuple(f"accepted: {a.drift.text}; {a.reason}" for a in accepted)
-        moves.append(SeriesMove(stored, inputs, result, skips, clashes, superseded, notes, drifts))
+        notes += exit_notes(stored, pristine)
+        moves.append(
+            SeriesMove(stored, inputs, result, skips, clashes, superseded, notes, drifts, took)
+        )
         target = result.tree
     return tuple(moves)
 
@@ -148,6 +159,8 @@ def choose_bases(config: Config, request: Request, version: str | None) -> dict[
         if not releases:
             continue
         base = nearest_base(releases, version) if asked is None else asked
+        if base is None and request.backwards:
+            base = releases[0]
         if base is None:
             raise _no_base(folder, releases, f"no release below v{version}")
         if base not in releases:

@@ -5,6 +5,7 @@ What is edited becomes an adaptation; a drift that is lived with becomes an acce
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -121,6 +122,7 @@ def lay_out_stop(
         outcomes=tuple(
             {"series": m.stored.folder, **outcome_json(o)} for m in moves for o in m.result.outcomes
         ),
+        stopped_at=request.stopped_at or time.time(),
     )
     copies = {file.path: tree.files[file.path] for file in stopped.files if file.path}
     hunks = [_open_hunk(stopped, outcome) for outcome in stopped.outcomes]
@@ -168,6 +170,7 @@ def request_of(state: State) -> Request:
         update=state.update,
         skips=state.skips,
         settled=state.settled,
+        stopped_at=state.stopped_at,
     )
 
 

@@ -56,6 +56,7 @@ def trees(monkeypatch: pytest.MonkeyPatch) -> dict[str, SourceTree]:
     for command in ("rebase", "port", "check", "show", "test", "deps", "import_"):
     names = ("rebase", "port", "check", "show", "test", "deps")
     for command in (*names, "edit", "record", "split", "fold", "drop"):
+    for command in ("rebase", "port", "check", "show", "test", "deps", "forecast", "exits"):
         module = importlib.import_module(f"patchkit.cli.{command}")
         monkeypatch.setattr(module, "tree_opener", lambda *_: found.__getitem__)
     return found
