@@ -144,5 +144,26 @@ def _near_changes(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any] | 
         yield left
 
 
+# lint --------------------------------------------------------------------------------------------
+
+_COLOURS = {"error": "red", "warning": "yellow"}
+
+
+def show_lint(document: dict[str, Any]) -> None:
+    """Print what was mended, then each finding with its hint, then the counts."""
+    for fixed in document["fixed"]:
+        for line in wrapped(f"{fixed['place']}:{fixed['line']}: fixed: {fixed['text']}", more="  "):
+            say(line)
+    for found in document["findings"]:
+        head = f"{found['place']}:{found['line']}: {found['severity']}: {found['rule']}: "
+        for line in wrapped(head + found["text"], more="  "):
+            tell(line, _COLOURS[found["severity"]])
+        for line in wrapped(f"hint: {found['hint']}", "  ", "  ") if found["hint"] else ():
+            say(line)
+    counts = [counted(document[f"{kind}s"], kind) for kind in _COLOURS if document[f"{kind}s"]]
+    verdict = ", ".join(counts) or "nothing to say against their headers"
+    say(f"{counted(document['patches'], 'patch', 'patches')}: {verdict}")
+
+
 def _stem(name: str) -> str:
     return name.removesuffix(".patch").removesuffix(".diff")
