@@ -13,9 +13,9 @@ from patchkit.placing.adaptation import (
     apply_adaptation,
     check_adaptation,
     fingerprint_definition,
-    fingerprint_hunk,
     make_adaptation,
 )
+from patchkit.placing.fingerprint import fingerprint_hunk
 from patchkit.stacking.rebase import PatchInput, rebase_series
 
 PATH = "vllm/mod.py"

@@ -9,7 +9,8 @@ import pytest
 
 from patchkit import PatchkitError, SourceTree
 from patchkit.diff import parse_patch
-from patchkit.placing.adaptation import Adaptation, fingerprint_hunk
+from patchkit.placing.adaptation import Adaptation
+from patchkit.placing.fingerprint import fingerprint_hunk
 from patchkit.placing.plan import PatchPlan, plan_patch
 from patchkit.series.anchor import format_anchors, generate_anchors, parse_anchors
 from patchkit.series.anchoring import renewed, stored_overrides, with_overrides

@@ -7,17 +7,22 @@ anchors are those that the release gives, is what `check` proves.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from patchkit.diff import parse_patch
-from patchkit.diff.header import parse_header, validate_header
-from patchkit.diff.model import Patch
+from patchkit.diff.header import Header, parse_header, validate_header
+from patchkit.diff.model import FilePatch, Patch
+from patchkit.diff.parse import parse_patch
 from patchkit.errors import PatchkitError
-from patchkit.placing.adaptation import fingerprint_hunk
+from patchkit.placing.fingerprint import fingerprint_hunk
 from patchkit.repository.store import Stored, read_stored, stored_releases
 from patchkit.series.series import SeriesEntry, anchors_name, left_out_reason
+
+# What a patch does to each file: paths, kind, mode, and the lines that it removes and adds.
+Changes = tuple[tuple[object, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,16 @@ class LeftOut:
 
     patch: str
     why: str | None = None
+
+
+@dataclass(frozen=True)
+class Held:
+    """A patch of a release: what it changes, and the releases that a person adapted it for."""
+
+    patch: str
+    changes: Changes = field(default=(), repr=False)
+    adapted_for: tuple[str, ...] = ()
+    is_problem: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,6 +55,8 @@ class Status:
     same_as: str | None = None
     problems: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    held: tuple[Held, ...] = ()
+    stored: Stored | None = field(default=None, repr=False, compare=False)  # None: unreadable
 
 
 def stored_status(root: Path, folders: tuple[str, ...]) -> Iterator[Status]:
@@ -59,13 +76,20 @@ def stored_status(root: Path, folders: tuple[str, ...]) -> Iterator[Status]:
 def _status(stored: Stored, below: tuple[SeriesEntry, ...]) -> Status:
     hunks = 0
     problems: list[str] = []
+    held: list[Held] = []
     for name, data in stored.series.patches.items():
+        known = len(problems)
+        found = Held(name)
         try:
             patch = parse_patch(data, f"{stored.place}/{name}")
             hunks += sum(max(1, len(file.hunks)) for file in patch.files)
+            found = Held(name, changes_of(patch), _adapted_for(stored, name))
             problems += _problems(stored, name, patch)
         except PatchkitError as error:
             problems.append(str(error))
+        if len(problems) > known:
+            found = Held(name, found.changes, found.adapted_for, is_problem=True)
+        held.append(found)
     overlay = stored.series.overlay
     return Status(
         stored.folder,
@@ -76,7 +100,20 @@ def _status(stored: Stored, below: tuple[SeriesEntry, ...]) -> Status:
         stored.same_as,
         tuple(problems),
         _left_out(stored, below),
+        tuple(held),
+        stored,
     )
+
+
+def changes_of(patch: Patch) -> Changes:
+    """Return what a patch does, wherever its lines have moved and whatever stands around them."""
+    return tuple(_file_changes(file) for file in patch.files)
+
+
+def _file_changes(file: FilePatch) -> tuple[object, ...]:
+    head = (file.old_path, file.new_path, file.change, file.new_mode, file.binary)
+    hunks = (tuple(line for line in hunk.lines if line.kind != " ") for hunk in file.hunks)
+    return (*head, *hunks)
 
 
 def _problems(stored: Stored, name: str, patch: Patch) -> Iterator[str]:
@@ -84,24 +121,41 @@ def _problems(stored: Stored, name: str, patch: Patch) -> Iterator[str]:
     place = f"{stored.place}/{name}"
     header = parse_header(patch.preamble, place)
     yield from validate_header(header, place)
-    if header.applies_to is not None and not header.covers(stored.release):
-        yield f"{place}: Applies-To {header.applies_to} does not hold {stored.release}"
+    yield from _out_of_range(header, place, stored.release)
     anchors, file = stored.series.anchors.get(name), f"{stored.place}/{anchors_name(name)}"
     if anchors is None:
         yield f"{file}: is missing"
         return
     hunks = [hunk for section in patch.files for hunk in section.hunks]
     wanted = [fingerprint_hunk(hunk) for hunk in hunks]
-    if [mark for mark in _fingerprints(anchors, file) if mark is not None] != wanted:
+    if [mark for mark in _read_anchors(anchors, file)[0] if mark is not None] != wanted:
         yield f"{file}: was made for another text of the patch"
 
 
-def _fingerprints(anchors: bytes, place: str) -> list[str | None]:
+def _out_of_range(header: Header, place: str, release: str) -> Iterator[str]:
+    if header.applies_to is not None and not header.covers(release):
+        yield f"{place}: Applies-To {header.applies_to} does not hold {release}"
+
+
+def _adapted_for(stored: Stored, name: str) -> tuple[str, ...]:
+    anchors, file = stored.series.anchors.get(name), f"{stored.place}/{anchors_name(name)}"
+    return _read_anchors(anchors, file)[1] if anchors is not None else ()
+
+
+def _read_anchors(data: bytes, place: str) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
+    """Return the fingerprint of each hunk, and the releases that there are adaptations for."""
     try:
-        table: Mapping[str, list[Mapping[str, str]]] = tomllib.loads(anchors.decode())["generated"]
-        return [entry.get("hunk") for entry in table.get("hunk", [])]
+        return _anchors(data)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError, AttributeError) as error:
         raise PatchkitError("is damaged", place=place) from error
+
+
+@cache
+def _anchors(data: bytes) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
+    table: dict[str, Any] = tomllib.loads(data.decode())
+    marks = tuple(entry.get("hunk") for entry in table["generated"].get("hunk", []))
+    adaptations = table.get("override", {}).get("adaptation", [])
+    return marks, tuple(entry["release"] for entry in adaptations)
 
 
 def _left_out(stored: Stored, below: tuple[SeriesEntry, ...]) -> tuple[LeftOut, ...]:

@@ -15,12 +15,14 @@ from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
 from patchkit.placing.plan import PatchPlan, plan_patch
 from patchkit.repository.applied import apply_series, with_overlay
+from patchkit.repository.log import read_log
 from patchkit.repository.needs import plan_stored
 from patchkit.repository.overlaid import missing_imports, missing_text
-from patchkit.repository.store import Stored, read_stored, stored_releases
+from patchkit.repository.store import Stored, read_stored, release_folder, stored_releases
 from patchkit.repository.verdicts import is_fresh, read_verdicts
 from patchkit.series.anchor import parse_anchors
 from patchkit.series.anchoring import renewed
+from patchkit.series.exits import Holding, exit_conditions, judge_exit
 from patchkit.series.override import contradictions
 from patchkit.series.series import SAME_AS, anchors_name
 from patchkit.series.verdict import VERDICTS, Verdict
@@ -28,7 +30,7 @@ from patchkit.tree import SourceTree
 
 Kind = Literal[
     "apply", "export", "anchors", "header", "same-as", "series", "overlay", "verdict",
-    "statement", "depends",
+    "statement", "depends", "exit", "log",
 ]  # fmt: skip
 OpenTree = Callable[[str], SourceTree]
 
@@ -67,20 +69,23 @@ def check_stored(
     there is a verdict on a stored patch, it must hold still and find the patch needed.
     """
     for folder in folders:
+        log = list(_log(config.root, folder))
         for release in stored_releases(config.root, folder):
+            told, log = log, []  # once a folder
             try:
                 stored = read_stored(config.root, folder, release)
                 pristine = open_tree(f"v{release}")
                 tree = _ground(config, folder, release, pristine)
             except PatchkitError as error:
-                yield Checked(folder, release, findings=(_finding("series", error),))
+                yield Checked(folder, release, findings=(*told, _finding("series", error)))
             else:
                 checked = _Check(config.root, stored, frozen).run(tree)
                 found: list[Finding] = []
                 if not any(f.kind in ("apply", "same-as") for f in checked.findings):
                     found += _needs(config, stored, pristine, frozen=frozen)
                 found += _verdicts(config.root, stored) if frozen else ()
-                yield replace(checked, findings=(*checked.findings, *found))
+                found += _exits(stored, pristine)
+                yield replace(checked, findings=(*told, *checked.findings, *found))
 
 
 def _needs(config: Config, stored: Stored, tree: SourceTree, *, frozen: bool) -> Iterator[Finding]:
@@ -114,6 +119,14 @@ def _needs(config: Config, stored: Stored, tree: SourceTree, *, frozen: bool) ->
             yield Finding("depends", f"{stored.place}/{own[link.later]}", text)
 
 
+def _log(root: Path, folder: str) -> Iterator[Finding]:
+    """Return why the log of the rebases cannot be read; it is history, no more is asked of it."""
+    try:
+        read_log(root, folder)
+    except PatchkitError as error:
+        yield _finding("log", error)
+
+
 def _verdicts(root: Path, stored: Stored) -> Iterator[Finding]:
     """Return what the tests of stored patches say against them, and verdicts that are stale."""
     place = f"{stored.folder}/{VERDICTS}"
@@ -131,6 +144,21 @@ def _verdicts(root: Path, stored: Stored) -> Iterator[Finding]:
                 yield Finding("verdict", place, text)
     except PatchkitError as error:
         yield _finding("verdict", error)
+
+
+def _exits(stored: Stored, pristine: SourceTree) -> Iterator[Finding]:
+    """Return the patches that their own exit conditions say are not needed on their release."""
+    place = release_folder(stored.folder, stored.same_as or stored.release)
+    for name, data in stored.series.patches.items():
+        try:
+            header = parse_header(parse_patch(data, name).preamble, name)
+            found = judge_exit(exit_conditions(header, name), pristine)
+        except PatchkitError:
+            continue  # found where the header is looked at
+        field = header.find("Exit-When")
+        if field is not None and found.holding is Holding.HELD:
+            text = f"its Exit-When holds on v{stored.release}: {found.text}"
+            yield Finding("exit", f"{place}/{name}:{field.lineno}", text)
 
 
 def _ground(config: Config, folder: str, release: str, tree: SourceTree) -> SourceTree:

@@ -14,6 +14,7 @@ from datetime import date
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from patchkit.diff.exit_when import condition_problems
 from patchkit.diff.mail import is_from_line
 from patchkit.errors import PatchkitError
 
@@ -127,7 +128,7 @@ class Header:
 
     @property
     def exit_when(self) -> tuple[str, ...]:
-        """Return the conditions under which the patch may go, one a line, for a machine to try."""
+        """Return the conditions under which the patch may go, one a line, as written."""
         return self._lines("Exit-When")
 
     @property
@@ -213,6 +214,9 @@ def header_problems(header: Header) -> Iterator[HeaderProblem]:
         problem = _value_problem(item)
         if problem:
             yield HeaderProblem("value", item.lineno, problem)
+        if _key(item.name) == "exit-when":
+            for lineno, text in condition_problems(item.value, item.lineno):
+                yield HeaderProblem("value", lineno, text)
 
 
 def is_test(word: str) -> bool:

@@ -168,8 +168,9 @@ def _is_later(text: str, today: date) -> bool:
 
 def _layout(header: Header, lines: list[str], place: str) -> Iterator[Finding]:
     """How the lines of the fields are written."""
+    whole = {lineno for item in header.fields if _is_by_line(item) for lineno in _span(item)}
     for lineno, line in field_lines(header, lines):
-        if len(line) > _LINE_COLUMNS and _can_be_broken(line):
+        if len(line) > _LINE_COLUMNS and lineno not in whole and _can_be_broken(line):
             text = f"the line has {len(line)} columns"
             hint = "go on in the next line, behind a blank"
             yield Finding("long-line", place, lineno, text, hint)
@@ -177,6 +178,15 @@ def _layout(header: Header, lines: list[str], place: str) -> Iterator[Finding]:
             yield Finding("tab", place, lineno, "the line holds a tab", "write blanks")
         if line != line.rstrip(BLANKS):
             yield Finding("trailing-blank", place, lineno, "the line ends with a blank")
+
+
+def _is_by_line(item: Field) -> bool:
+    """Whether each line of a field is one thing that a machine reads."""
+    return item.name.lower() in ("exit-when", "requires")
+
+
+def _span(item: Field) -> range:
+    return range(item.lineno, item.lineno + item.value.count("\n") + 1)
 
 
 def _can_be_broken(line: str) -> bool:

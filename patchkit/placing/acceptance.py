@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from patchkit.diff.model import Hunk
 from patchkit.errors import PatchkitError
 from patchkit.outcome import Accepted, Drift
-from patchkit.placing.adaptation import fingerprint_hunk
+from patchkit.placing.fingerprint import fingerprint_hunk
 
 
 @dataclass(frozen=True)

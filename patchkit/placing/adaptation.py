@@ -7,7 +7,6 @@ either changes, its hunks are in conflict again.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,10 +14,13 @@ from patchkit.diff import diff_files, format_hunk, parse_patch
 from patchkit.diff.apply import apply_exact
 from patchkit.diff.model import FilePatch, Hunk
 from patchkit.errors import PatchkitError
+from patchkit.placing.fingerprint import (
+    FINGERPRINT_FORMAT,
+    fingerprint_hunk,
+    fingerprint_text,
+)
 from patchkit.placing.propose import Lines, runs_of
 from patchkit.syntax.outline import MODULE, Outline, outline_or_none
-
-FINGERPRINT_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -39,17 +41,6 @@ class Adaptation:
     diff: str
 
 
-def fingerprint_hunk(hunk: Hunk) -> str:
-    """Return the fingerprint of an authored hunk: its lines, without their numbers."""
-    text = b"".join(line.kind.encode() + line.text for line in hunk.lines)
-    return _fingerprint(text)
-
-
-def _fingerprint(content: bytes) -> str:
-    digest = hashlib.blake2b(content, digest_size=16).hexdigest()
-    return f"{FINGERPRINT_FORMAT}:{digest}"
-
-
 def fingerprint_definition(content: bytes, name: str) -> str | None:
     """Return the fingerprint of a definition, layout and comments left out; None where it is gone.
 
@@ -57,7 +48,7 @@ def fingerprint_definition(content: bytes, name: str) -> str | None:
     """
     outline = outline_or_none(content)
     if name == MODULE or outline is None:
-        return _fingerprint(content)
+        return fingerprint_text(content)
     node = outline.by_name.get(name)
     return None if node is None else f"{FINGERPRINT_FORMAT}:{node.digest.hex()}"
 

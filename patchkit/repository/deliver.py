@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from patchkit.diff import parse_patch
 from patchkit.diff.model import Patch
 from patchkit.errors import PatchkitError
 from patchkit.repository.applied import apply_series
+from patchkit.repository.log import format_log, log_path, read_log
+from patchkit.repository.logged import logged
 from patchkit.repository.move import Request, SeriesMove
 from patchkit.repository.session import decided
 from patchkit.repository.store import Stored, follow_same_as, release_folder
@@ -80,7 +83,23 @@ def replacements(
             name = anchors_name(patch)
             data = with_overrides(stored.series.anchors.get(patch), plan, added, name)
             wanted.append(Replacement(folder / name, data))
-    return wanted
+    return wanted + list(_log(config, request, moves, deliveries))
+
+
+def _log(
+    config: Config, request: Request, moves: Sequence[SeriesMove], deliveries: Sequence[Delivery]
+) -> Iterator[Replacement]:
+    """Yield the logs of series folders that hold another release now, each with one entry more."""
+    release, now = request.release, datetime.now(UTC)
+    if release is None or request.output is not None:
+        return
+    for move, delivery in zip(moves, deliveries, strict=True):
+        if delivery.storing in (Storing.WRITTEN, Storing.UPDATED):
+            updated = delivery.storing is Storing.UPDATED
+            folder = move.stored.folder
+            entry = logged(move, request, release, now, updated=updated)
+            data = format_log([*read_log(config.root, folder), entry])
+            yield Replacement(log_path(config.root, folder), data)
 
 
 def _plan(config: Config, request: Request, move: SeriesMove, several: bool) -> Delivery:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
 from patchkit.config import Config
 from patchkit.errors import PatchkitError
 from patchkit.outcome import Drift, HunkOutcome
 from patchkit.repository.applied import apply_series, with_overlay
 from patchkit.repository.overlaid import overlay_drifts, split_accepted_files
+from patchkit.repository.retired import exit_notes
 from patchkit.repository.session import Settled, Skip, decided
 from patchkit.repository.store import (
     Stored,
@@ -31,7 +33,8 @@ OpenTree = Callable[[str], SourceTree]
 @dataclass(frozen=True)
 class Request:
     """What a person asked for; `base` is the release named by --from, `is_release` says whether the
-    target was given as a release to store under, not as a tree to try.
+    target was given as a release to store under, not as a tree to try. `stopped_at` is when it
+    first stopped, in seconds since 1970.
     """
 
     target: str
@@ -41,6 +44,7 @@ class Request:
     update: bool = False
     skips: tuple[Skip, ...] = ()
     settled: tuple[Settled, ...] = ()
+    stopped_at: float | None = None
 
     @property
     def release(self) -> str | None:
@@ -55,7 +59,7 @@ class SeriesMove:
     `clashes` are overlay files that the target has already, `drifts` is what others of them rely on
     and the target has otherwise. `superseded` are the verdicts by which
     patches were left out: their tests pass on the target without them. `notes` tell of verdicts
-    that do not hold any more or that speak against a patch.
+    that do not hold any more or that speak against a patch. `seconds` is how long placing took.
     """
 
     stored: Stored
@@ -66,6 +70,7 @@ class SeriesMove:
     superseded: tuple[StoredVerdict, ...] = ()
     notes: tuple[str, ...] = ()
     drifts: tuple[Drift, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
 
     @property
     def is_settled(self) -> bool:
@@ -103,7 +108,7 @@ def move_all(
     config: Config, request: Request, open_tree: OpenTree, progress: Progress | None = None
 ) -> tuple[SeriesMove, ...]:
     """Return every series folder moved onto the target, each on top of those before it."""
-    target = open_tree(request.target)
+    target = pristine = open_tree(request.target)
     moves: list[SeriesMove] = []
     for folder, release in choose_bases(config, request, target.version).items():
         stored = read_stored(config.root, folder, release)
@@ -117,14 +122,18 @@ def move_all(
         target, clashes = with_overlay(config.root, stored, target)
         superseded, notes = _read_verdicts(config, request, stored)
         inputs = _inputs(stored, request, {verdict.patch for verdict in superseded})
-        lower = _below(moves, release)
+        lower, began = _below(moves, release), monotonic()
         result = rebase_series(inputs, base, target, below=lower, progress=progress)
+        took = monotonic() - began
         skips = tuple(skip for skip in request.skips if skip.series == folder)
         found = overlay_drifts(stored.series.overlay, *plain, result)
         drifts, accepted = split_accepted_files(found.drifts, stored.series.overlay)
         notes += tuple(f"not checked: {doubt}" for doubt in found.not_checked)
         notes += tuple(f"accepted: {a.drift.text}; {a.reason}" for a in accepted)
-        moves.append(SeriesMove(stored, inputs, result, skips, clashes, superseded, notes, drifts))
+        notes += exit_notes(stored, pristine)
+        moves.append(
+            SeriesMove(stored, inputs, result, skips, clashes, superseded, notes, drifts, took)
+        )
         target = result.tree
     return tuple(moves)
 

@@ -90,6 +90,7 @@ class State:
     skips: tuple[Skip, ...] = ()
     settled: tuple[Settled, ...] = ()
     outcomes: tuple[Mapping[str, Any], ...] = ()
+    stopped_at: float | None = None  # seconds since 1970; absent in a state of an older patchkit
 
     @property
     def hunks(self) -> tuple[int, ...]:

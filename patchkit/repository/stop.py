@@ -5,6 +5,7 @@ What is edited becomes an adaptation; a drift that is lived with becomes an acce
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -113,6 +114,7 @@ def lay_out_stop(
         skips=request.skips,
         settled=request.settled,
         outcomes=tuple(outcome_json(o) for m in moves for o in m.result.outcomes),
+        stopped_at=request.stopped_at or time.time(),
     )
     copies = {file.path: tree.files[file.path] for file in stopped.files if file.path}
     hunks = {number: _hunk_text(stopped.patch, number) for number in state.hunks}
@@ -136,6 +138,7 @@ def request_of(state: State) -> Request:
         update=state.update,
         skips=state.skips,
         settled=state.settled,
+        stopped_at=state.stopped_at,
     )
 
 

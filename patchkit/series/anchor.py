@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import tomlkit
 
 from patchkit.errors import PatchkitError
-from patchkit.placing.adaptation import FINGERPRINT_FORMAT, fingerprint_hunk
 from patchkit.placing.file_edits import FileEdits, FileJob
+from patchkit.placing.fingerprint import FINGERPRINT_FORMAT, fingerprint_hunk
 from patchkit.placing.landed import authored_lines
 from patchkit.placing.plan import PatchPlan, PlannedFile
 from patchkit.series.override import Overrides, format_overrides, parse_overrides

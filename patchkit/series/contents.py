@@ -14,7 +14,7 @@ from typing import Any
 from patchkit.diff import Hunk, parse_patch
 from patchkit.diff.header import Header, parse_header
 from patchkit.errors import PatchkitError
-from patchkit.placing.adaptation import fingerprint_hunk
+from patchkit.placing.fingerprint import fingerprint_hunk
 from patchkit.series.anchor import parse_anchors
 
 

@@ -11,7 +11,8 @@ import tomlkit
 
 from patchkit.errors import PatchkitError
 from patchkit.placing.acceptance import Acceptance
-from patchkit.placing.adaptation import Adaptation, fingerprint_hunk
+from patchkit.placing.adaptation import Adaptation
+from patchkit.placing.fingerprint import fingerprint_hunk
 from patchkit.placing.plan import PatchPlan
 
 

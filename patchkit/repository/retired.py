@@ -1,0 +1,44 @@
+"""Which patches of a stored series may go on a release, by their own exit conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from patchkit.diff import parse_patch
+from patchkit.diff.header import parse_header
+from patchkit.errors import PatchkitError
+from patchkit.repository.store import Stored, release_folder
+from patchkit.series.exits import Exit, Holding, exit_conditions, judge_exit
+from patchkit.tree import SourceTree
+
+
+def stored_exits(stored: Stored, tree: SourceTree) -> dict[str, Exit]:
+    """Return what a pristine tree says of each patch that names conditions.
+
+    Raises PatchkitError, with the line, for a header that cannot be read.
+    """
+    found = {}
+    for name, data in stored.series.patches.items():
+        place = f"{release_folder(stored.folder, stored.same_as or stored.release)}/{name}"
+        conditions = exit_conditions(parse_header(parse_patch(data, place).preamble, place), place)
+        if conditions:
+            found[name] = judge_exit(conditions, tree)
+    return found
+
+
+def exit_notes(stored: Stored, tree: SourceTree) -> tuple[str, ...]:
+    """Return what a rebase says of the patches that may go on its target."""
+    return tuple(_notes(stored, tree))
+
+
+def _notes(stored: Stored, tree: SourceTree) -> Iterator[str]:
+    try:
+        exits = stored_exits(stored, tree)
+    except PatchkitError as error:
+        yield f"exit conditions were not looked at: {error}"
+        return
+    for name, found in exits.items():
+        if found.holding is Holding.HELD:
+            where = tree.version or tree.name
+            go = f"`patchkit drop {name.removesuffix('.patch')}`"
+            yield f"exit condition of {name} holds on {where}: {found.text}; drop it with {go}"
