@@ -30,6 +30,7 @@ COMMANDS = {
     "deps": "Draw which patches need which, and why.",
     "show": "Show a stored series, and why each hunk is where it is.",
     "lint": "Say what is wrong with the headers of patches.",
+    "registry": "Write a page about every stored patch.",
     "range-diff": "Compare two stored series patch by patch.",
 }
 

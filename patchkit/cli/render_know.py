@@ -165,5 +165,23 @@ def show_lint(document: dict[str, Any]) -> None:
     say(f"{counted(document['patches'], 'patch', 'patches')}: {verdict}")
 
 
+# registry ----------------------------------------------------------------------------------------
+
+
+def show_registry(document: dict[str, Any]) -> None:
+    """Print what became of the page, or what it is."""
+    words = {
+        "fresh": "is what is stored",
+        "written": "written",
+        "updated": "brought up to date",
+        "stale": "is not what is stored any more",
+        "missing": "is not there",
+    }
+    count = counted(len(document["patches"]), "patch", "patches")
+    say(f"{document['output']}: {words[document['state']]}: {count}")
+    if not document["ok"]:
+        say(f"hint: `patchkit registry --output {document['output']}` writes it")
+
+
 def _stem(name: str) -> str:
     return name.removesuffix(".patch").removesuffix(".diff")
