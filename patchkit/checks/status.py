@@ -6,7 +6,6 @@ anchors are those that the release gives, is what `check` proves.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from patchkit.diff.parse import parse_patch
 from patchkit.errors import PatchkitError
 from patchkit.placing.fingerprint import fingerprint_hunk
 from patchkit.repository.store import Stored, read_stored, stored_releases
-from patchkit.series.series import SeriesEntry, anchors_name
+from patchkit.series.series import SeriesEntry, anchors_name, left_out_reason
 
 # What a patch does to each file: paths, kind, mode, and the lines that it removes and adds.
 Changes = tuple[tuple[object, ...], ...]
@@ -169,14 +168,7 @@ def _left_out(stored: Stored, below: tuple[SeriesEntry, ...]) -> tuple[LeftOut, 
     if not entries:
         comments = stored.files.get("series", b"").decode("utf-8", "replace")
     return tuple(
-        LeftOut(entry.name, _reason(entry.name, comments))
+        LeftOut(entry.name, left_out_reason(entry.name, comments))
         for entry in below
         if entry.name not in listed
     )
-
-
-def _reason(name: str, comments: str) -> str | None:
-    """Return what a comment `# NAME: reason` says."""
-    stem = re.escape(name.removesuffix(".patch"))
-    match = re.search(rf"^#\s*{stem}(?:\.patch)?\s*:\s*(.+)$", comments, re.MULTILINE)
-    return match[1].strip() if match else None

@@ -13,39 +13,58 @@ from click.shell_completion import CompletionItem
 
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 
-# The first line of each command's help, so that `patchkit --help` imports none of them.
-COMMANDS = {
-    "init": "Set up a folder for a patch series.",
-    "import": "Take foreign patches into a stored series.",
-    "export": "Write a stored series as plain diffs, mails or a quilt folder.",
-    "pin": "Add a release to the pins from the package index.",
-    "rebase": "Move the stored series to another vLLM release.",
-    "resolutions": "List what was made of conflicts, and take it back.",
-    "port": "Move plain patch files from one vLLM tree to another.",
-    "where": "Say what each release makes of plain patch files.",
-    "check": "Prove that what is stored is sound.",
-    "edit": "Open a git work tree of a release to edit a patch in.",
-    "record": "Store what was changed in the work tree as a patch.",
-    "split": "Take hunks of a stored patch into a new one.",
-    "fold": "Merge stored patches into one of them.",
-    "rename": "Give a stored patch another name, everywhere.",
-    "drop": "Take a stored patch out of a release, with the reason.",
-    "test": "Say by its tests whether each patch is needed on a release.",
-    "build-wheel": "Write a patched wheel of a release.",
-    "unpatch": "Write the file that a patched wheel was made from.",
-    "apply": "Put the stored series into an installed tree.",
-    "revert": "Take an applied series out of an installed tree.",
-    "verify": "Say whether a tree or wheel holds its series, hunk by hunk.",
-    "requires": "Say whether an environment has what the patches need.",
-    "export-series": "Write stored series to a folder that needs nothing else.",
-    "status": "Show every patch on every release.",
-    "forecast": "Say what the next releases will do to what is stored.",
-    "exits": "Say which patches may go, by their own exit conditions.",
-    "deps": "Draw which patches need which, and why.",
-    "show": "Show a stored series, and why each hunk is where it is.",
-    "completion": "Print what makes a shell complete patchkit's commands.",
-    "help": "Show the page of a command or of a topic.",
+# By what they are for, in the order in which they are met; with the first line of each command's
+# help, so that `patchkit --help` imports none of them.
+SECTIONS = {
+    "Adopt": {
+        "init": "Set up a folder for a patch series.",
+        "import": "Take foreign patches into a stored series.",
+        "export": "Write a stored series as plain diffs, mails or a quilt folder.",
+        "lint": "Say what is wrong with the headers of patches.",
+        "pin": "Add a release to the pins from the package index.",
+    },
+    "Edit": {
+        "edit": "Open a git work tree of a release to edit a patch in.",
+        "record": "Store what was changed in the work tree as a patch.",
+        "split": "Take hunks of a stored patch into a new one.",
+        "fold": "Merge stored patches into one of them.",
+        "rename": "Give a stored patch another name, everywhere.",
+        "drop": "Take a stored patch out of a release, with the reason.",
+    },
+    "Move": {
+        "rebase": "Move the stored series to another vLLM release.",
+        "resolutions": "List what was made of conflicts, and take it back.",
+        "port": "Move plain patch files from one vLLM tree to another.",
+        "where": "Say what each release makes of plain patch files.",
+        "forecast": "Say what the next releases will do to what is stored.",
+    },
+    "Prove": {
+        "check": "Prove that what is stored is sound.",
+        "test": "Say by its tests whether each patch is needed on a release.",
+        "exits": "Say which patches may go, by their own exit conditions.",
+        "requires": "Say whether an environment has what the patches need.",
+    },
+    "Ship": {
+        "build-wheel": "Write a patched wheel of a release.",
+        "unpatch": "Write the file that a patched wheel was made from.",
+        "apply": "Put the stored series into an installed tree.",
+        "revert": "Take an applied series out of an installed tree.",
+        "verify": "Say whether a tree or wheel holds its series, hunk by hunk.",
+        "export-series": "Write stored series to a folder that needs nothing else.",
+    },
+    "Know": {
+        "status": "Show every patch on every release.",
+        "show": "Show a stored series, and why each hunk is where it is.",
+        "deps": "Draw which patches need which, and why.",
+        "range-diff": "Compare two stored series patch by patch.",
+        "registry": "Write a page about every stored patch.",
+    },
+    "Help": {
+        "help": "Show the page of a command or of a topic.",
+        "completion": "Print what makes a shell complete patchkit's commands.",
+    },
 }
+COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 
 
 def module_name(command: str) -> str:
@@ -98,9 +117,11 @@ class LazyGroup(click.Group):
         ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the list of commands from the table above."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        """Write the commands from the table above, by what they are for."""
+        width = max(map(len, COMMANDS))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{width}}", text) for name, text in commands.items()])
 
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001

@@ -72,15 +72,15 @@ def parse_conditions(value: str, place: str, lineno: int) -> tuple[Condition, ..
     )
 
 
-def condition_problems(value: str, place: str, lineno: int) -> Iterator[str]:
-    """Yield what is wrong with an Exit-When field, each with `place:line`."""
+def condition_problems(value: str, lineno: int) -> Iterator[tuple[int, str]]:
+    """Yield what is wrong with an Exit-When field that begins in a line, each with its line."""
     if not value.strip():
-        yield f"{place}:{lineno}: Exit-When is empty"
+        yield lineno, "Exit-When is empty"
     for number, line in _lines(value, lineno):
         try:
-            parse_condition(line, f"{place}:{number}")
+            parse_condition(line, "")
         except PatchkitError as error:
-            yield str(error)
+            yield number, str(error)
 
 
 def parse_condition(line: str, place: str) -> Condition:

@@ -7,6 +7,7 @@ Applies-To, Depends-On, Requires, Optional-Sections and Test added.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -184,27 +185,42 @@ def format_header(header: Header) -> bytes:
     return "".join(parts).encode("utf-8", "surrogateescape")
 
 
+@dataclass(frozen=True)
+class HeaderProblem:
+    """One thing that a stored patch's header must not be: its kind, its 1-based line, the fact."""
+
+    kind: str  # "missing", "empty", "doubled" or "value"
+    lineno: int
+    text: str
+
+
 def validate_header(header: Header, place: str) -> tuple[str, ...]:
     """Return what is wrong with a header that a stored patch must have, each with `name:line`."""
-    problems = []
+    return tuple(f"{place}:{found.lineno}: {found.text}" for found in header_problems(header))
+
+
+def header_problems(header: Header) -> Iterator[HeaderProblem]:
+    """Yield what is wrong with a header that a stored patch must have."""
     for name, shown in _REQUIRED:
         found = header.find(name)
         if found is None:
-            problems.append(f"{place}:1: header has no {shown}")
+            yield HeaderProblem("missing", 1, f"header has no {shown}")
         elif not found.value.strip():
-            problems.append(f"{place}:{found.lineno}: {found.name} is empty")
+            yield HeaderProblem("empty", found.lineno, f"{found.name} is empty")
     for name in _SINGLE:
         same = [item for item in header.fields if _key(item.name) == name]
-        problems += [f"{place}:{item.lineno}: {item.name} is there twice" for item in same[1:]]
+        for item in same[1:]:
+            yield HeaderProblem("doubled", item.lineno, f"{item.name} is there twice")
     for item in header.fields:
         problem = _value_problem(item)
         if problem:
-            problems.append(f"{place}:{item.lineno}: {problem}")
+            yield HeaderProblem("value", item.lineno, problem)
         if _key(item.name) == "requires":
-            problems += requires_problems(item.value, place, item.lineno)
+            for lineno, text in requires_problems(item.value, item.lineno):
+                yield HeaderProblem("value", lineno, text)
         if _key(item.name) == "exit-when":
-            problems += condition_problems(item.value, place, item.lineno)
-    return tuple(problems)
+            for lineno, text in condition_problems(item.value, item.lineno):
+                yield HeaderProblem("value", lineno, text)
 
 
 def is_test(word: str) -> bool:

@@ -72,15 +72,15 @@ def parse_requires(value: str, place: str, lineno: int) -> tuple[Required, ...]:
     return tuple(parse_required(line, f"{place}:{n}") for n, line in _lines(value, lineno))
 
 
-def requires_problems(value: str, place: str, lineno: int) -> Iterator[str]:
-    """Yield what is wrong with a Requires field, each with `place:line`."""
+def requires_problems(value: str, lineno: int) -> Iterator[tuple[int, str]]:
+    """Yield what is wrong with a Requires field that begins in a line, each with its line."""
     if not value.strip():
-        yield f"{place}:{lineno}: Requires is empty"
+        yield lineno, "Requires is empty"
     for number, line in _lines(value, lineno):
         try:
-            parse_required(line, f"{place}:{number}")
+            parse_required(line, "")
         except PatchkitError as error:
-            yield str(error)
+            yield number, str(error)
 
 
 def parse_required(line: str, place: str) -> Required:

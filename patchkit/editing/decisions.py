@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from patchkit.placing.acceptance import Acceptance
-from patchkit.placing.adaptation import Adaptation, fingerprint_hunk
+from patchkit.placing.adaptation import Adaptation
+from patchkit.placing.fingerprint import fingerprint_hunk
 from patchkit.placing.plan import PatchPlan
 from patchkit.series.override import Overrides
 

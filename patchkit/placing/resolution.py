@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from patchkit.diff import Hunk, diff_files, format_hunk, parse_patch
 from patchkit.diff.lines import Change, diff_lines
 from patchkit.diff.model import split_lines
-from patchkit.placing.adaptation import Adaptation, fingerprint_definition, fingerprint_hunk
+from patchkit.placing.adaptation import Adaptation, fingerprint_definition
+from patchkit.placing.fingerprint import fingerprint_hunk
 from patchkit.placing.plan import PatchPlan
 from patchkit.syntax.build import try_module
 from patchkit.tree import PYTHON

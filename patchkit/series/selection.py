@@ -73,7 +73,7 @@ def _only(
     only: Sequence[str],
     name: str | None,
 ) -> Selection:
-    asked = [_find(text, patches) for text in only]
+    asked = [find_patch(text, patches) for text in only]
     wanted = dict.fromkeys(asked)
     brought: dict[Key, Key] = {}
     queue = list(wanted)
@@ -93,7 +93,7 @@ def _only(
 def _without(
     patches: Mapping[Key, bytes], needs: Mapping[Key, tuple[Key, ...]], without: Sequence[str]
 ) -> Selection:
-    left = dict.fromkeys(_find(text, patches) for text in without)
+    left = dict.fromkeys(find_patch(text, patches) for text in without)
     for key in patches:
         missing = [need for need in needs[key] if need in left and key not in left]
         if missing:
@@ -115,7 +115,7 @@ def _needs(key: Key, data: bytes, patches: Mapping[Key, bytes]) -> tuple[Key, ..
     found = []
     order = list(patches)
     for text in header.depends_on:
-        need = _find(text, patches, folder=key[0], place=place)
+        need = find_patch(text, patches, folder=key[0], place=place)
         if order.index(need) >= order.index(key):
             raise PatchkitError(
                 f"depends on {_shown(need)}, which does not come before it", place=place
@@ -124,10 +124,14 @@ def _needs(key: Key, data: bytes, patches: Mapping[Key, bytes]) -> tuple[Key, ..
     return tuple(found)
 
 
-def _find(
+def find_patch(
     text: str, patches: Mapping[Key, bytes], folder: str | None = None, place: str | None = None
 ) -> Key:
-    """Return the patch of a name, with or without its folder and its suffix."""
+    """Return the patch of a name, with or without its folder and its suffix.
+
+    One in `folder` is meant rather than others of the name. Raises PatchkitError, at `place`, where
+    no patch or more than one is called that.
+    """
     hits = [
         key
         for key in patches

@@ -113,6 +113,13 @@ def format_same_as(version: str) -> bytes:
     return f'same-as = "v{version}"\n'.encode()
 
 
+def left_out_reason(patch: str, comments: str) -> str | None:
+    """Return what a comment `# NAME: reason` of a series file says of a patch that is not in it."""
+    stem = re.escape(patch.removesuffix(".patch").removesuffix(".diff"))
+    match = re.search(rf"^#\s*{stem}(?:\.patch|\.diff)?\s*:\s*(.+)$", comments, re.MULTILINE)
+    return match[1].strip() if match else None
+
+
 def anchors_name(patch: str) -> str:
     """Return the name of the anchors file of a patch."""
     return patch.removesuffix(".patch") + ANCHORS_SUFFIX

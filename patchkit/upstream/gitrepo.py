@@ -138,8 +138,8 @@ def read_commits(spec: str) -> tuple[Commit, ...]:
             place=str(path),
             expected="A..B: those of B not in A",
         )
-    repo = _open_repo(path)
-    ends = f"{_resolve(repo, path, first)}..{_resolve(repo, path, last or 'HEAD')}"
+    repo = open_repo(path)
+    ends = f"{find_commit(repo, path, first)}..{find_commit(repo, path, last or 'HEAD')}"
     listed = repo.git.rev_list("--reverse", "--topo-order", "--parents", ends)
     rows = [row.split() for row in listed.split("\n") if row]
     if not rows:

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
+from patchkit.cli import COMMANDS, module_name
 from patchkit.tree import SourceTree
 
 FOLDER = Path(__file__).parents[2] / "docs" / "schema"
@@ -53,10 +54,8 @@ def _strict(schema: Any) -> Any:
 def trees(monkeypatch: pytest.MonkeyPatch) -> dict[str, SourceTree]:
     """Return the trees that the commands open by name; a test puts in what it needs."""
     found: dict[str, SourceTree] = {}
-    for command in ("rebase", "port", "check", "show", "test", "deps", "import_"):
-    names = ("rebase", "port", "check", "show", "test", "deps")
-    for command in (*names, "edit", "record", "split", "fold", "drop"):
-    for command in ("rebase", "port", "check", "show", "test", "deps", "forecast", "exits"):
-        module = importlib.import_module(f"patchkit.cli.{command}")
-        monkeypatch.setattr(module, "tree_opener", lambda *_: found.__getitem__)
+    for command in COMMANDS:
+        module = importlib.import_module(f"patchkit.cli.{module_name(command)}")
+        if hasattr(module, "tree_opener"):
+            monkeypatch.setattr(module, "tree_opener", lambda *_: found.__getitem__)
     return found

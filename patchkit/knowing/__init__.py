@@ -1,0 +1,1 @@
+"""What there is to know of stored patches: their story, how two series differ, a page of all."""
