@@ -1,0 +1,1 @@
+"""Pages of docs that are run: what they show is what happens."""
