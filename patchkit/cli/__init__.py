@@ -86,13 +86,17 @@ class LazyGroup(click.Group):
         """Return the commands in the order in which they are met."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Return a command, importing its module."""
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, importing its module; for a shell, with what it may be given."""
         if cmd_name not in COMMANDS:
             return None
         command = importlib.import_module(f"patchkit.cli.{module_name(cmd_name)}").command
         assert isinstance(command, click.Command)
-        return command
+        if not ctx.resilient_parsing:
+            return command
+        from patchkit.cli.complete import offer
+
+        return offer(cmd_name, command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -6,12 +6,15 @@ repository is not in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
+from click.types import StringParamType
 
-Complete = Callable[[click.Context, click.Parameter, str], list[str]]
+Names = Callable[[], Iterator[str]]
 
 
 def _folders() -> Iterator[tuple[Path, str]]:
@@ -22,40 +25,94 @@ def _folders() -> Iterator[tuple[Path, str]]:
         yield config.root / folder, folder
 
 
-def _completer(names: Callable[[], Iterator[str]]) -> Complete:
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-        from patchkit.errors import PatchkitError
-
-        try:
-            found = dict.fromkeys(names())
-        except (PatchkitError, OSError):
-            return []
-        return [name for name in found if name.startswith(incomplete)]
-
-    return complete
-
-
-def _stored() -> Iterator[str]:
+def stored() -> Iterator[str]:
+    """Yield the releases that the repository holds."""
     for path, _ in _folders():
         yield from sorted(entry.name for entry in path.glob("v[0-9]*") if entry.is_dir())
 
 
-def _pinned() -> Iterator[str]:
+def pinned() -> Iterator[str]:
+    """Yield the releases that patchkit knows."""
     from patchkit.upstream import shipped_pins
 
     yield from (f"v{version}" for version in shipped_pins().versions)
 
 
-def _patches() -> Iterator[str]:
+def patches() -> Iterator[str]:
+    """Yield the names of stored patches."""
     for path, _ in _folders():
         yield from sorted(entry.name for entry in path.glob("v[0-9]*/*.patch"))
 
 
-def _series() -> Iterator[str]:
+def series() -> Iterator[str]:
+    """Yield the series folders."""
     yield from (folder for _, folder in _folders())
 
 
-stored_releases = _completer(_stored)
-pinned_releases = _completer(_pinned)
-patches = _completer(_patches)
-series_folders = _completer(_series)
+def pages() -> Iterator[str]:
+    """Yield what `patchkit help` has a page of."""
+    from patchkit.cli import COMMANDS
+    from patchkit.cli.help import TOPICS
+
+    yield from (*COMMANDS, *TOPICS)
+
+
+class Offered(StringParamType):
+    """A text for which names are offered, and files where it may be one."""
+
+    def __init__(self, *names: Names, files: bool = False) -> None:
+        self.names, self.files = names, files
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Return the names that begin as the word does."""
+        from patchkit.errors import PatchkitError
+
+        found: dict[str, None] = {}
+        for names in self.names:
+            try:
+                found.update(dict.fromkeys(names()))
+            except (PatchkitError, OSError):
+                continue
+        items = [CompletionItem(name) for name in found if name.startswith(incomplete)]
+        return [*items, CompletionItem(incomplete, type="file")] if self.files else items
+
+
+RELEASE, ANY_RELEASE = Offered(stored), Offered(stored, pinned)
+PATCH, PATCH_OF_RELEASE = Offered(patches), Offered(stored, patches)
+FILE, FOLDER = Offered(files=True), Offered(series)
+TREE, INSTALLED = Offered(pinned, files=True), Offered(lambda: iter(["installed"]), files=True)
+
+_BY_METAVAR = {
+    "REL": RELEASE, "RELEASE": RELEASE, "[RELEASE]": RELEASE, "[RELEASE]...": RELEASE,
+    "A": RELEASE, "B": RELEASE, "TREE": TREE, "PATCH": PATCH, "[PATCH]...": PATCH,
+    "installed|DIR": INSTALLED, "installed|DIR|WHEEL": INSTALLED,
+    "[RELEASE] [PATCH[#HUNK]]": PATCH_OF_RELEASE, "[RELEASE|PATCH]...": PATCH_OF_RELEASE,
+    "PATCH[#HUNK]": PATCH, "FILE|DIR|A..B...": FILE, "[COMMAND|TOPIC]": Offered(pages),
+    "[VERSION | --base TREE PATCH...]": Offered(stored, files=True), "A,B": PATCH,
+}  # fmt: skip
+_BY_NAME: Mapping[tuple[str, str], Offered] = {
+    ("build-wheel", "release"): RELEASE, ("rebase", "version"): ANY_RELEASE,
+    ("requires", "release"): RELEASE, ("init", "release"): ANY_RELEASE,
+    ("drop", "patch"): PATCH, ("edit", "patch"): PATCH, ("split", "patch"): PATCH,
+    ("record", "patch"): PATCH, ("rename", "old"): PATCH, ("fold", "patches"): PATCH,
+    ("port", "patches"): FILE, ("where", "patches"): FILE, ("lint", "names"): FILE,
+    ("unpatch", "wheel"): FILE,
+}  # fmt: skip
+
+
+def offer(name: str, command: click.Command) -> click.Command:
+    """Return a copy of a command whose parameters say what they may be."""
+    command = copy(command)
+    command.params = [copy(param) for param in command.params]
+    for param in command.params:
+        found = _BY_NAME.get((name, param.name or "")) or _BY_METAVAR.get(param.metavar or "")
+        if found is None and "--series" in param.opts:
+            found = FOLDER
+        if found is not None and isinstance(param.type, (StringParamType, click.Path)):
+            param.type = found
+    return command

@@ -47,7 +47,7 @@ def command(
     \b
     Examples:
       patchkit drop block-promotion --reason "upstream solves it since 0.30"
-      patchkit drop kv-cache --release v0.29.0 --with-dependents --reason "gone upstream"
+      patchkit drop kv-cache --release v0.29.0 --with-dependents --reason "gone"
     """
     if release is not None and all_releases:
         raise UsageError("--release and --all-releases exclude each other", place="patchkit drop")

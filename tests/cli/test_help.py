@@ -11,12 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from patchkit import cli
 from patchkit.cli.help import TOPICS
 
 ROOT = Path(__file__).parents[2]
+NO_NAMES = (click.Choice, click.types.IntParamType, click.types.FloatParamType)
 Out = pytest.CaptureFixture[str]
 
 
@@ -133,6 +135,37 @@ def repository(tmp_path: Path) -> Path:
 def test_commands_and_options_are_offered(repository: Path) -> None:
     assert offered(repository, "re") == [name for name in cli.COMMANDS if name.startswith("re")]
     assert "--continue" in offered(repository, "rebase", "--c")
+
+
+def test_releases_patches_and_folders_are_offered_where_they_are_meant(repository: Path) -> None:
+    assert offered(repository, "show", "v0.27") == ["v0.27.1"]
+    assert offered(repository, "show", "v0.28.0", "f") == ["fix.patch"]
+    assert offered(repository, "drop", "") == ["fix.patch"]
+    assert offered(repository, "drop", "fix.patch", "--release", "") == ["v0.27.1", "v0.28.0"]
+    assert offered(repository, "rebase", "v0.3")[0] == "v0.30.0"
+    assert offered(repository, "status", "--series", "p") == ["patches", "port"]
+    assert offered(repository, "help", "lo") == ["loop"]
+    assert offered(repository, "where", "fix") == ["fix"]  # the shell looks for files
+
+
+def test_everything_that_takes_a_name_has_something_to_offer() -> None:
+    from patchkit.cli.complete import Offered, offer
+
+    # texts that only a person can give, numbers, and paths of things that are not there yet
+    free = {
+        "as_json", "reason", "description", "local_version", "timeout", "jobs", "hunks", "words",
+        "origin", "forwarded", "exit_condition", "into", "new", "output", "path", "files",
+        "torch_index", "python", "platform", "distribution", "show", "forget", "history",
+        "releases", "modules", "after_s", "selection", "tests", "version", "applies_to",
+    }  # fmt: skip
+    for name in cli.COMMANDS:
+        command = cli.patchkit.get_command(click.Context(cli.patchkit), name)
+        assert command is not None
+        for param in offer(name, command).params:
+            if getattr(param, "is_flag", False) or isinstance(param.type, NO_NAMES):
+                continue
+            if param.name not in free:
+                assert isinstance(param.type, Offered), (name, param.name, param.metavar)
 
 
 def test_a_broken_repository_offers_nothing_and_says_nothing(repository: Path) -> None:
