@@ -230,7 +230,7 @@ def test_a_patch_between_two_releases_is_not_stored(capsys: Out, check: Check) -
     assert out.startswith("fits no release: each hunk fits 0.27.0 or 0.28.0: it was made on ")
     assert out.endswith(
         "on 0.28.0 do not apply:\n"
-        "  fix.patch:12: hunk 2: vllm/old.py: file to modify is not there\n"
+        "  fix.patch:11: hunk 2: vllm/old.py: file to modify is not there\n"
         "nothing was written\n"
         "hint: --base TREE --release REL moves them, from a folder or git:REPO@REF\n"
     )
