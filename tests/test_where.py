@@ -174,7 +174,7 @@ def test_a_line_number_alone_is_no_base() -> None:
     with pytest.raises(PatchkitError) as caught:
         base_of(LOOSE, r1=BODY, r2=ABOVE + BODY)
     assert str(caught.value) == (
-        "fix.patch: hunk 1 has no context: by its line number alone it fits r1 and r2, "
+        "fix.patch:3: hunk 1 has no context: by its line number alone it fits r1 and r2, "
         "which differ in vllm/mod.py"
     )
     assert caught.value.hint == "name what the patch was made on with --base"
@@ -412,7 +412,7 @@ def test_a_base_that_is_given_has_to_fit() -> None:
     with pytest.raises(PatchkitError) as caught:
         given_base("r2", given["r2"])
     assert str(caught.value) == (
-        "fix.patch: hunk 1 does not fit r2: vllm/mod.py: the tree has the hunk's result"
+        "fix.patch:3: hunk 1 does not fit r2: vllm/mod.py: the tree has the hunk's result"
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from patchkit.diff import FilePatch, Patch, apply_patch
+from patchkit.diff import FilePatch, Note, Patch, apply_exact, apply_patch
 from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
-from patchkit.placing.plan import Unshipped, plan_patch
+from patchkit.placing.plan import PlannedFile, Unshipped, plan_patch
 from patchkit.repository.applied import canonical_sections
 from patchkit.surveying.fit import said_notes
 from patchkit.tree import SourceTree
@@ -39,6 +39,7 @@ def canonical(patch: Patch, tree: SourceTree, *, strip: int | None = None) -> Ca
     if not files:
         raise PatchkitError("sections undo each other: the patch changes nothing", place=patch.name)
     notes = said_notes(patch.name, [*patch.notes, *root_notes])
+    notes += said_notes(patch.name, [note for file in plan.files for note in _tolerated(file)])
     notes += _odd_strip(patch, resolved, strip)
     return Canonical(replace(resolved, files=files), after, plan.unshipped, tuple(notes))
 
@@ -46,6 +47,11 @@ def canonical(patch: Patch, tree: SourceTree, *, strip: int | None = None) -> Ca
 def _bare(file: FilePatch) -> FilePatch:
     """Return a section less the text before it, which is of the patch file."""
     return replace(file, lead=b"")
+
+
+def _tolerated(file: PlannedFile) -> tuple[Note, ...]:
+    """Return what was tolerated in applying a section: an offset, a hunk without context."""
+    return apply_exact(file.section, file.base, allow_offset=True).notes
 
 
 def _odd_strip(patch: Patch, resolved: Patch, strip: int | None) -> list[str]:

@@ -135,7 +135,7 @@ def made_on_given(gathered: Gathered, ground: Ground, name: str) -> MadeOn:
     if fit.error is not None:
         raise fit.error
     open_hunks = [hunk for hunk in fit.hunks if hunk.offset is None]
-    rows = "".join(f"\n  {hunk.patch}: hunk {hunk.number}: {hunk.reason}" for hunk in open_hunks)
+    rows = "".join(f"\n  {hunk.place}: hunk {hunk.number}: {hunk.reason}" for hunk in open_hunks)
     raise PatchkitError(
         f"{len(open_hunks)} of {len(fit.hunks)} hunks do not fit {name}:{rows}",
         hint="without --base the release that they fit is looked for",

@@ -12,6 +12,7 @@ from patchkit.diff.header import Field, Header, format_header, parse_header
 
 # git wants an address and a date of every mail; these say that there is none.
 NO_ADDRESS = "<author@unknown.invalid>"
+_NOBODY = "unknown"
 NO_DATE = "Thu, 01 Jan 1970 00:00:00 +0000"
 _FIRST = b"From %s Mon Sep 17 00:00:00 2001\n" % (b"0" * 40)
 _IN_HEADER = ("description", "subject", "author", "from", "date")
@@ -54,12 +55,13 @@ def is_placeholder(item: Field) -> bool:
 
 def author_of(text: str) -> str:
     """Return an author less the address that stands for none."""
-    return text.replace(NO_ADDRESS, "").strip()
+    name = text.replace(NO_ADDRESS, "").strip()
+    return "" if name == _NOBODY and name != text else name
 
 
 def _address(author: str) -> str:
     flat = " ".join(author.split())
-    return flat if "@" in flat else f"{flat or 'unknown'} {NO_ADDRESS}"
+    return flat if "@" in flat else f"{flat or _NOBODY} {NO_ADDRESS}"
 
 
 def _date(header: Header) -> str:

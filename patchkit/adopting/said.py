@@ -61,11 +61,21 @@ def said_by(patch: Patch) -> Said:
     try:
         header = parse_header(patch.preamble, patch.name)
     except PatchkitError as error:
-        text = patch.preamble.decode("utf-8", "surrogateescape").replace("\r\n", "\n").strip("\n")
-        return Said(text=text, notes=(*notes, f"{error}; the text is kept as it is"))
+        notes = (*notes, f"{error}; the text is kept as it is")
+        header = _head_alone(patch)
     if _is_mail(header):
         return _from_mail(header, patch.name, notes)
     return Said(fields=header.fields, text=_without_rule(header.text), notes=notes)
+
+
+def _head_alone(patch: Patch) -> Header:
+    """Return a header of which what is below the first blank line, or all of it, is text."""
+    head, _, rest = patch.preamble.replace(b"\r\n", b"\n").partition(b"\n\n")
+    try:
+        header = parse_header(head, patch.name)
+    except PatchkitError:
+        header, rest = Header(), patch.preamble.replace(b"\r\n", b"\n")
+    return Header(header.fields, rest.decode("utf-8", "surrogateescape").strip("\n"))
 
 
 def _is_mail(header: Header) -> bool:

@@ -221,8 +221,14 @@ def _row(release: str, fit: Fit, base: str | None) -> dict[str, Any]:
         "foreign": fit.foreign,
         "lines_off": fit.lines_off,
         "open": [
-            {"patch": h.patch, "hunk": h.number, "path": h.path, "reason": h.reason}
-            for h in open_hunks
+            {
+                "place": hunk.place,
+                "patch": hunk.patch,
+                "hunk": hunk.number,
+                "path": hunk.path,
+                "reason": hunk.reason,
+            }
+            for hunk in open_hunks
         ],
         "reason": reason,
     }

@@ -89,6 +89,7 @@ def _show_failure(document: dict[str, Any]) -> None:
         _show_moved(document["moved"])
         say("nothing was written: not every patch has a place of its own")
         return
+    _show_open(document)
     say("nothing was written")
     several = len({hunk["patch"] for row in document["releases"] for hunk in row["open"]}) > 1
     say(
@@ -96,6 +97,15 @@ def _show_failure(document: dict[str, Any]) -> None:
         if several
         else "hint: --base TREE --release REL moves them, from a folder or git:REPO@REF"
     )
+
+
+def _show_open(document: dict[str, Any]) -> None:
+    """Print each hunk that does not apply to the release that comes nearest."""
+    for release in document["nearest"]["releases"][-1:]:
+        (row,) = (row for row in document["releases"] if row["release"] == release)
+        say(f"on {release} do not apply:")
+        for hunk in row["open"]:
+            say(f"  {hunk['place']}: hunk {hunk['hunk']}: {hunk['reason']}")
 
 
 def _show_moved(outcomes: Sequence[dict[str, Any]]) -> None:

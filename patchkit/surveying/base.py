@@ -53,7 +53,7 @@ def given_base(name: str, fit: Fit) -> Base:
         if hunk.offset is None:
             raise PatchkitError(
                 f"hunk {hunk.number} does not fit {name}: {hunk.reason}",
-                place=hunk.patch,
+                place=hunk.place,
                 hint="without --base the release that the patch fits is looked for",
             )
     return Base(name, Proof.GIVEN, "as given")
@@ -122,7 +122,7 @@ def _check_grounds(fits: Mapping[str, Fit], alike: Sequence[str]) -> None:
             raise PatchkitError(
                 f"hunk {hunk.number} has no context: by its line number alone it fits "
                 f"{said_ranges(alike, list(fits))}, which differ in {hunk.path}",
-                place=hunk.patch,
+                place=hunk.place,
                 hint="name what the patch was made on with --base",
             )
 

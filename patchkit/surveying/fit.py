@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from patchkit.diff.apply import apply_exact, find_lines
 from patchkit.diff.model import FileChange, FilePatch, Hunk, Note, Patch, blob_id, split_lines
@@ -29,6 +29,12 @@ class HunkFit:
     there: bool = False
     ground: str | None = None
     reason: str | None = None
+    lineno: int = field(default=0, compare=False)
+
+    @property
+    def place(self) -> str:
+        """The line of the patch file on which the hunk starts."""
+        return f"{self.patch}:{self.lineno}"
 
 
 @dataclass(frozen=True)
@@ -161,7 +167,8 @@ def _fit_section(
     adds = section.change is FileChange.ADD or section.old_path is None
     path = section.path if adds else section.old_path or ""
     content = tree.files.get(path)
-    fits = [HunkFit(patch, number, path) for number in numbers]
+    starts = [hunk.lineno for hunk in section.hunks] or [section.lineno]
+    fits = [HunkFit(patch, n, path, lineno=at) for n, at in zip(numbers, starts, strict=True)]
     if _is_done(section, content, tree):
         reason = f"{path}: the tree has what the patch makes of it"
         return [replace(fit, there=True, reason=reason) for fit in fits], tree

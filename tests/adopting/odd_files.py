@@ -33,6 +33,11 @@ AUTHORED = {
 }
 TREE = SourceTree(FILES, name="0.28.0", version="0.28.0")
 
+RELEASES = {
+    "0.27.0": SourceTree({**FILES, A: b"import os\n" + FILES[A]}, name="0.27.0", version="0.27.0"),
+    "0.28.0": TREE,
+}
+
 
 def hunks(path: str) -> bytes:
     """Return the hunks of one file."""

@@ -10,35 +10,19 @@ from typing import Any
 
 import pytest
 
-from patchkit.cli import import_, port, run
+from patchkit.cli import run
 from patchkit.diff import apply_patch, parse_patch
 from patchkit.diff.roots import classify
 from patchkit.profile import Section
 from patchkit.series.series import read_series
 from patchkit.tree import SourceTree
-from patchkit.upstream.pins import Pins, Release
 from tests.adopting.judge import changed_lines
-from tests.adopting.odd_files import FILES, SOUND, TREE, A, odd_files
+from tests.adopting.odd_files import RELEASES, SOUND, odd_files
 
 Out = pytest.CaptureFixture[str]
 ODD = dict(odd_files())
-RELEASES = {
-    "0.27.0": SourceTree({**FILES, A: b"import os\n" + FILES[A]}, name="0.27.0", version="0.27.0"),
-    "0.28.0": TREE,
-}
 PLACE = re.compile(r"(odd\.patch|commit)[^:]*:\d+")
 SAID = ("left out", "passed over", "dropped", "converted", "kept as it is")
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    opened = {**RELEASES, **{f"v{version}": tree for version, tree in RELEASES.items()}}
-    for module in (import_, port):
-        monkeypatch.setattr(module, "tree_opener", lambda *_: opened.__getitem__)
-    pins = Pins(tuple(Release(version, ()) for version in RELEASES))
-    monkeypatch.setattr(import_, "read_pins", lambda _: pins)
-    return tmp_path
 
 
 def call(args: list[str], out: Out) -> dict[str, Any]:
@@ -99,7 +83,8 @@ def import_odd(data: bytes, folder: Path, out: Out) -> str:
             assert PLACE.match(document["place"] or ""), document
             return "refused"
         assert document["exit_code"] == 3
-        assert all(hunk["reason"] for row in document["releases"] for hunk in row["open"])
+        still = [hunk for row in document["releases"] for hunk in row["open"]]
+        assert all(hunk["reason"] and PLACE.match(hunk["place"]) for hunk in still)
         assert document["lost"] or any(row["reason"] for row in document["releases"])
         return "fits nothing"
     lines, tree = stored(folder, document)

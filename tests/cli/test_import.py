@@ -229,6 +229,8 @@ def test_a_patch_between_two_releases_is_not_stored(capsys: Out, check: Check) -
     out = take(capsys, *names, status=3)
     assert out.startswith("fits no release: each hunk fits 0.27.0 or 0.28.0: it was made on ")
     assert out.endswith(
+        "on 0.28.0 do not apply:\n"
+        "  fix.patch:11: hunk 2: vllm/old.py: file to modify is not there\n"
         "nothing was written\n"
         "hint: --base TREE --release REL moves them, from a folder or git:REPO@REF\n"
     )
@@ -242,8 +244,8 @@ def test_a_base_that_does_not_take_them_names_every_hunk(folder: Path, capsys: O
     assert run(["import", *names, "--base", "v0.27.0"]) == 1
     assert files(folder) == before
     err = capsys.readouterr().err
-    assert err.startswith("error: 2 of 3 hunks do not fit 0.27.0:\n  fix.patch: hunk 2: ")
-    assert "\n  odd.patch: hunk 1: " in err
+    assert err.startswith("error: 2 of 3 hunks do not fit 0.27.0:\n  fix.patch:12: hunk 2: ")
+    assert "\n  odd.patch:3: hunk 1: " in err
 
 
 def test_a_base_that_is_no_release_needs_one_to_be_stored_for(capsys: Out) -> None:

@@ -294,8 +294,8 @@ def test_sections_that_no_wheel_holds_are_named(folder: Path, capsys: Out) -> No
         ),
         (
             b"--- a/vllm/config/cache.py\n+++ b/vllm/config/cache.py\n@@ -3,0 +4 @@\n+x = 1\n",
-            "odd.patch: hunk 1 has no context: by its line number alone it fits 0.27.0 to 0.31.0, "
-            "which differ in vllm/config/cache.py",
+            "odd.patch:3: hunk 1 has no context: by its line number alone it fits 0.27.0 to "
+            "0.31.0, which differ in vllm/config/cache.py",
         ),
     ],
 )
