@@ -70,12 +70,15 @@ def test_a_hunk_says_how_sure_its_place_is(before: str, after: str, text: str, w
     assert found.is_weak is weak
 
 
-def test_the_definitions_are_those_that_hold_the_change(before: str = REPEATED) -> None:
+def test_the_definitions_are_those_that_hold_the_change() -> None:
+    before = REPEATED
     (one,) = contexts(before, second(before, "    c = b\n", "    c = 0\n"))
     assert one.definitions == ("f1", "f2", "f3")
     assert one.occurrences == 1
     assert one.thinner == ((0, 3), (1, 3), (2, 3))
-    (other,) = contexts(before, second(before, "    return d\n", "    return d\n\n\ndef g(): ...\n"))
+    (other,) = contexts(
+        before, second(before, "    return d\n", "    return d\n\n\ndef g(): ...\n")
+    )
     assert other.insert_only
     assert other.definitions == ("<module>",)  # the new function stands between two others
 
