@@ -94,7 +94,10 @@ def _context(number: int, path: str, hunk: Hunk, lines: list[bytes]) -> Context:
         thinner.append((count, len(find_lines(lines, old)) if old else len(lines) + 1))
     places = find_lines(lines, hunk.old_lines)
     widest = _thinned(hunk, min(1, above), min(1, below))
-    names = _definitions(path, lines, find_lines(lines, widest), min(1, above))
+    insert_only = all(line.kind != "-" for line in hunk.lines)
+    # what is added is where the line above it is
+    ahead = 0 if insert_only else min(1, above)
+    names = _definitions(path, lines, find_lines(lines, widest), ahead)
     return Context(
         number,
         path,
@@ -102,7 +105,7 @@ def _context(number: int, path: str, hunk: Hunk, lines: list[bytes]) -> Context:
         tuple(thinner),
         names,
         most,
-        all(line.kind != "-" for line in hunk.lines),
+        insert_only,
     )
 
 

@@ -13,6 +13,7 @@ from patchkit.editing.revision import same_on, with_layers
 from patchkit.editing.stack import Layer, Stack, same_patch
 from patchkit.errors import PatchkitError
 from patchkit.series.series import SeriesEntry
+from patchkit.stacking.dependencies import Dependency
 from patchkit.stacking.rebase import RebaseResult
 from patchkit.tree import SourceTree
 
@@ -107,7 +108,9 @@ def _brought_down(
     if not between:
         return _merged(target, source, target.before, source.after), []
     stored = stack.stored[target.folder]
-    _refuse_need(between, source, target)
+    for need in _needs([*between, source]):
+        if need.later.patch == source.name:
+            raise _does_not_commute(source, target, need.earlier.patch, need.text)
     own = moved(stored, [source], source.before, target.after)
     _refuse_unless_commuting(own, source, target, between)
     others = moved(stored, between, target.after, own.tree)
@@ -124,8 +127,9 @@ def _brought_up(
     if not between:
         return _merged(target, source, source.before, target.after), []
     stored = stack.stored[target.folder]
-    for one in between:
-        _refuse_need([source], one, target, moving=source)
+    for need in _needs([source, *between]):
+        if need.earlier.patch == source.name:
+            raise _does_not_commute(source, target, need.later.patch, need.text)
     others = moved(stored, between, source.after, source.before)
     _refuse_unless_commuting(others, source, target, between)
     own = moved(stored, [source], source.before, others.tree)
@@ -139,14 +143,9 @@ def _drafts(layers: Sequence[Layer], result: RebaseResult) -> list[Draft]:
     return [Draft(layer.entry, patch.data or layer.data, (layer,)) for layer, patch in pairs]
 
 
-def _refuse_need(
-    earlier: Sequence[Layer], later: Layer, target: Layer, *, moving: Layer | None = None
-) -> None:
-    """Raise PatchkitError where a patch needs an earlier one, which it would have to pass."""
-    plans = [layer.plan for layer in (*earlier, later)]
-    for need in binding(plans, earlier[0].before):
-        if need.later.patch == later.name:
-            raise _does_not_commute(moving or later, target, need.earlier.patch, need.text)
+def _needs(layers: Sequence[Layer]) -> list[Dependency]:
+    """Return what patches that follow each other cannot be without."""
+    return binding([layer.plan for layer in layers], layers[0].before)
 
 
 def _refuse_unless_commuting(

@@ -1,0 +1,686 @@
+"""`patchkit edit` and `patchkit record`, on real git work trees of a small release."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchkit import cli
+from patchkit.cli import run
+from patchkit.diff import diff_files, format_files
+from patchkit.editing import worktree
+from patchkit.repository.workspace import Workspace
+from patchkit.series.overlay import Overlay, format_overlay, overlay_entry
+from patchkit.tree import SourceTree
+from tests.editing.store import (
+    BASE,
+    FOUR,
+    NEW,
+    ONE,
+    OTHER,
+    SIZE,
+    edited,
+    header,
+    lay_out,
+    read,
+    tree,
+    write,
+)
+
+Check = Callable[[dict[str, Any]], None]
+Trees = dict[str, SourceTree]
+Out = pytest.CaptureFixture[str]
+WHERE = ".patchkit/edit/v0.28.0"
+
+
+@pytest.fixture
+def store(folder: Path, trees: Trees, capsys: Out) -> Path:
+    """Return a repository with four sound patches."""
+    trees["v0.28.0"] = tree()
+    lay_out(folder)
+    assert run(["check"]) == 0
+    assert run(["check", "--frozen"]) == 0
+    capsys.readouterr()
+    return folder
+
+
+@pytest.fixture
+def opened(store: Path, capsys: Out) -> Path:
+    """Return the work tree, standing at the second of the four patches."""
+    assert run(["edit", "two"]) == 0
+    capsys.readouterr()
+    return store / WHERE
+
+
+def git(path: Path, *arguments: str) -> str:
+    """Return what plain git prints in a folder, as a person would run it."""
+    done = subprocess.run(["git", *arguments], cwd=path, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def files(path: Path) -> dict[str, bytes]:
+    """Return the files of a work tree."""
+    return {n: d for n, d in read(path).items() if not n.startswith(".git/")}
+
+
+def change(path: Path, file: str, old: bytes, new: bytes) -> None:
+    text = (path / file).read_bytes()
+    assert text.count(old) == 1
+    (path / file).write_bytes(text.replace(old, new))
+
+
+def said(capsys: Out) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_tree_is_the_release_with_a_commit_a_patch(store: Path, capsys: Out) -> None:
+    assert run(["edit"]) == 0
+    assert said(capsys) == [
+        f"{WHERE}: v0.28.0, on top of all patches; opened",
+        "edit the files there, then: patchkit record --new NAME",
+    ]
+    assert files(store / WHERE) == FOUR
+    log = git(store / WHERE, "log", "--format=%s|%b|%an <%ae>")
+    assert log.split("\n") == [
+        "four|Add a module", "|patchkit <patchkit@localhost>",
+        "three|Double the volume", "|patchkit <patchkit@localhost>",
+        "two|Bring in twice", "|patchkit <patchkit@localhost>",
+        "one|Double the size", "|patchkit <patchkit@localhost>",
+        "vllm 0.28.0|The release as it ships.", "|patchkit <patchkit@localhost>", "",
+    ]  # fmt: skip
+    assert git(store / WHERE, "show", "--format=", "--numstat", "HEAD~3").split() == [
+        "1", "1", SIZE,
+    ]  # fmt: skip
+    assert git(store / WHERE, "status", "--porcelain") == ""
+
+
+def test_with_a_patch_the_tree_stands_at_it(store: Path, capsys: Out) -> None:
+    assert run(["edit", "one"]) == 0
+    assert said(capsys) == [
+        f"{WHERE}: v0.28.0, at one.patch; opened",
+        "  later: two.patch",
+        "  later: three.patch",
+        "  later: four.patch",
+        "edit the files there, then: patchkit record",
+    ]
+    assert files(store / WHERE) == ONE
+    assert git(store / WHERE, "status", "--porcelain") == ""
+
+
+def test_edit_again_says_where_the_tree_is_and_what_is_not_recorded(
+    opened: Path, capsys: Out, check: Check
+) -> None:
+    assert run(["edit", "two"]) == 0
+    assert said(capsys)[0] == f"{WHERE}: v0.28.0, at two.patch; open"
+    change(opened, SIZE, b"n + n", b"2 * n")
+    assert run(["edit"]) == 0
+    assert said(capsys) == [
+        f"{WHERE}: v0.28.0, at two.patch; open",
+        "  later: three.patch",
+        "  later: four.patch",
+        "1 file changed and not recorded",
+        f"  {SIZE}",
+    ]
+    assert run(["edit", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    check(document)
+    assert document == {
+        "schema": "patchkit.edit/1", "ok": True, "exit_code": 0, "state": "there", "path": WHERE,
+        "release": "0.28.0", "folder": "patches", "patch": "two.patch", "changed": [SIZE],
+        "later": ["three.patch", "four.patch"],
+    }  # fmt: skip
+
+
+def test_what_is_not_recorded_is_never_overwritten(opened: Path, capsys: Out) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    write(opened, "vllm/more.py", b"x = 1\n")
+    for words in (["one"], ["--close"]):
+        assert run(["edit", *words]) == 1
+        assert capsys.readouterr().err == (
+            f"error: {WHERE}: holds changes that are not recorded: vllm/more.py, {SIZE}\n"
+            "hint: `patchkit record` stores them; --discard throws them away\n"
+        )
+    assert b"2 * n" in (opened / SIZE).read_bytes()
+    assert run(["edit", "one", "--discard"]) == 0
+    assert files(opened) == ONE
+    assert git(opened, "status", "--porcelain") == ""
+
+
+def test_discard_alone_brings_back_what_the_tree_was_left_at(opened: Path) -> None:
+    before = files(opened)
+    change(opened, SIZE, b"n + n", b"2 * n")
+    git(opened, "commit", "-qam", "mine")
+    write(opened, "vllm/more.py", b"x = 1\n")
+    assert run(["edit", "--discard"]) == 0
+    assert files(opened) == before
+    assert git(opened, "log", "-1", "--format=%s") == "two\n"
+
+
+def test_close_removes_the_tree_and_what_is_known_of_it(opened: Path, capsys: Out) -> None:
+    assert run(["edit", "--close"]) == 0
+    assert said(capsys) == [f"{WHERE} is removed"]
+    assert list(opened.parent.iterdir()) == []
+    assert run(["edit", "--abort"]) == 1
+    assert capsys.readouterr().err == (
+        "error: no work tree is open\nhint: `patchkit edit` opens one\n"
+    )
+
+
+def test_a_tree_can_lie_elsewhere_but_not_on_what_is_there(
+    store: Path, capsys: Out, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "tree"
+    write(elsewhere, "mine.txt", b"mine")
+    assert run(["edit", "--path", str(elsewhere)]) == 1
+    assert capsys.readouterr().err == (
+        f"error: {elsewhere}: is there already, and is no work tree of patchkit's, "
+        "expected a new or an empty folder\n"
+    )
+    assert files(elsewhere) == {"mine.txt": b"mine"}
+    (elsewhere / "mine.txt").unlink()
+    assert run(["edit", "--path", str(elsewhere)]) == 0
+    assert files(elsewhere) == FOUR
+    change(elsewhere, SIZE, b"* 32", b"* 64")
+    assert run(["record", "one"]) == 0
+    assert b"* 64" in read(store)["patches/v0.28.0/one.patch"]
+    assert run(["edit", "--path", str(store / "third")]) == 1
+    assert "v0.28.0 is open in another work tree" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("opened")
+def test_recording_no_change_changes_no_byte(store: Path, capsys: Out) -> None:
+    before = read(store)
+    assert run(["record"]) == 0
+    assert said(capsys) == [f"nothing has changed in {WHERE}: there is nothing to record"]
+    assert read(store) == before
+
+
+def test_a_change_goes_into_the_patch_that_is_edited(
+    store: Path, opened: Path, capsys: Out, check: Check
+) -> None:
+    before = read(store)
+    change(opened, SIZE, b"n + n", b"2 * n")
+    assert run(["record", "--dry-run"]) == 0
+    assert said(capsys) == [
+        "patches/v0.28.0: two.patch: changed",
+        "patches/v0.28.0: three.patch: changed",
+        "would write patches/v0.28.0",
+        f"  hunk 1, {SIZE}: only adds lines, unique from 1 line of context on",
+        "nothing was written: --dry-run",
+    ]
+    assert read(store) == before
+    assert run(["record", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    check(document)
+    assert document["hunks"] == [
+        {
+            "number": 1, "path": SIZE, "weak": False, "occurrences": 1, "context": 3,
+            "unique_from": 1, "insert_only": True, "definitions": ["<module>"],
+            "text": "only adds lines, unique from 1 line of context on",
+        }
+    ]  # fmt: skip
+    after = read(store)
+    changed = {
+        name.removeprefix("patches/v0.28.0/") for name in after if after[name] != before[name]
+    }
+    # the patch, and the blob ids of the one that changes the same file above it
+    assert changed == {"two.patch", "two.anchors.toml", "three.patch"}
+    old, new = before["patches/v0.28.0/two.patch"], after["patches/v0.28.0/two.patch"]
+    assert b"+    return 2 * n\n" in new
+    assert new.split(b"diff --git")[0] == old.split(b"diff --git")[0]
+    assert run(["check", "--frozen"]) == 0
+    assert run(["record"]) == 0
+    assert git(opened, "status", "--porcelain") == ""
+    assert git(opened, "log", "--format=%s").split("\n")[:2] == ["two", "one"]
+    assert run(["edit"]) == 0
+    assert "unchanged" in said(capsys)[-1]
+
+
+def test_the_later_patches_stand_on_the_recorded_change(opened: Path) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    assert run(["record"]) == 0
+    assert run(["edit", "four"]) == 0
+    assert files(opened) == edited(FOUR, SIZE, b"n + n", b"2 * n")
+    assert git(opened, "log", "--format=%s").split() == [
+        "four", "three", "two", "one", "vllm", "0.28.0",
+    ]  # fmt: skip
+
+
+def test_what_the_person_committed_is_recorded_too(store: Path, opened: Path) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    git(opened, "commit", "-qam", "mine")
+    git(opened, "rm", "-q", OTHER)
+    git(opened, "commit", "-q", "--amend", "--no-edit")
+    write(opened, "vllm/more.py", b"x = 1\n")
+    assert run(["record"]) == 0
+    patch = read(store)["patches/v0.28.0/two.patch"]
+    assert b"deleted file mode 100644" in patch
+    assert b"+++ b/vllm/more.py\n" in patch
+    assert b"+    return 2 * n\n" in patch
+    assert git(opened, "log", "--format=%s").split("\n")[:2] == ["two", "one"]
+    assert run(["check", "--frozen"]) == 0
+
+
+def test_an_amended_patch_is_recorded(store: Path, opened: Path) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    git(opened, "commit", "-q", "--all", "--amend", "--no-edit")
+    assert run(["record"]) == 0
+    assert b"+    return 2 * n\n" in read(store)["patches/v0.28.0/two.patch"]
+
+
+def test_a_tree_that_stands_below_its_patch_is_not_recorded(
+    store: Path, opened: Path, capsys: Out
+) -> None:
+    before = read(store)
+    for where in ("HEAD~1", "HEAD~1"):
+        git(opened, "checkout", "-q", where)
+        assert run(["record"]) == 1
+        place = opened
+        assert capsys.readouterr().err == (
+            f"error: {place}: stands below the patch that is edited, so that its changes would "
+            f"undo others\nhint: `git -C {place} checkout edit` goes back to it\n"
+        )
+    assert read(store) == before
+
+
+def test_modes_are_kept_and_ignored_files_are_not_taken(store: Path, opened: Path) -> None:
+    (opened / OTHER).chmod(0o755)
+    write(opened, "vllm/__pycache__/size.pyc", b"\0")
+    write(opened, "vllm/.gitignore", b"scratch.py\n")
+    write(opened, "vllm/scratch.py", b"1\n")
+    assert run(["record"]) == 0
+    patch = read(store)["patches/v0.28.0/two.patch"]
+    assert b"old mode 100644\nnew mode 100755\n" in patch
+    assert b"scratch.py b/" not in patch
+    assert b"+++ b/vllm/.gitignore\n" in patch
+    assert run(["check", "--frozen"]) == 0
+    assert run(["edit", "four"]) == 0
+    assert (opened / OTHER).stat().st_mode & 0o111
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "fact"),
+    [
+        ("vllm/blob.py", b"a\0b", "is binary, expected text\nhint: put whole binary files in an "),
+        ("tests/test_x.py", b"1\n", "is a new file that no wheel would hold, expected a file of "),
+        ("vllm/repo/.git", b"", "git add failed: "),
+    ],
+)
+def test_what_no_patch_can_hold_is_refused(
+    store: Path, opened: Path, capsys: Out, path: str, data: bytes, fact: str
+) -> None:
+    before = read(store)
+    if path.endswith(".git"):
+        git(opened, "init", "-q", "vllm/repo")
+    else:
+        write(opened, path, data)
+    assert run(["record"]) == 1
+    assert fact in capsys.readouterr().err
+    assert read(store) == before
+
+
+def test_a_link_is_refused(opened: Path, capsys: Out) -> None:
+    (opened / "vllm/link.py").symlink_to("size.py")
+    assert run(["record"]) == 1
+    assert capsys.readouterr().err == (
+        f"error: {opened}/vllm/link.py: is a link, expected a plain file\n"
+    )
+
+
+def test_a_new_patch_has_a_header_with_what_was_given(store: Path, capsys: Out) -> None:
+    assert run(["edit"]) == 0
+    change(store / WHERE, OTHER, b"def third(x):\n    y = x", b"def third(x):\n    y = x + 1")
+    capsys.readouterr()
+    assert run(["record", "--new", "more", "--description", "Add one", "--reason", "it lacks"]) == 0
+    assert said(capsys) == [
+        "patches/v0.28.0: more.patch: new",
+        "wrote patches/v0.28.0",
+        f"  hunk 1, {OTHER}: unique from 1 line of context on, with 0 at 3 places",
+        "more.patch: to be filled in: Origin, Forwarded, Exit-Condition, Applies-To",
+    ]
+    stored = read(store)
+    assert stored["patches/v0.28.0/series"].endswith(b"four.patch\nmore.patch\n")
+    assert stored["patches/v0.28.0/more.patch"].startswith(
+        b"Description: Add one\nReason: it lacks\nOrigin:\nForwarded:\nExit-Condition:\n"
+        b"Applies-To:\n\ndiff --git a/vllm/other.py b/vllm/other.py\n"
+    )
+    assert "patches/v0.28.0/more.anchors.toml" in stored
+    assert run(["check", "--frozen"]) == 3
+    kinds = {line.split(": ")[1] for line in said(capsys) if "more.patch" in line}
+    assert kinds == {"header"}
+
+
+def test_a_new_patch_comes_after_the_one_that_the_tree_stands_at(
+    store: Path, opened: Path, capsys: Out
+) -> None:
+    change(opened, SIZE, b"return total", b"return twice(total)")
+    assert run(["record", "--new", "mid"]) == 0
+    lines = said(capsys)
+    assert (
+        f"warning: mid.patch needs two.patch: `twice` is defined by two.patch#1 ({SIZE}:8) and "
+        f"called in mid.patch#1 ({SIZE}:14)" in lines
+    )
+    assert "  declare in mid.patch: Depends-On: two" in lines
+    series = read(store)["patches/v0.28.0/series"]
+    assert series == (
+        b"# mine\none.patch\ntwo.patch\nmid.patch\n# it uses twice\nthree.patch\nfour.patch\n"
+    )
+    assert run(["edit"]) == 0
+    assert said(capsys)[0] == f"{WHERE}: v0.28.0, at mid.patch; open"
+
+
+def test_a_name_that_is_taken_or_is_none_is_refused(opened: Path, capsys: Out) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    assert run(["record", "--new", "Four"]) == 1
+    assert capsys.readouterr().err == (
+        "error: there is a patch four.patch already, expected another name\n"
+    )
+    for name in ("a b", "../x", "#x"):
+        assert run(["record", "--new", name]) in (1, 2)
+
+
+def test_a_change_on_top_of_all_goes_down_into_an_earlier_patch(store: Path, capsys: Out) -> None:
+    assert run(["edit"]) == 0
+    at = store / WHERE
+    change(at, SIZE, b"blocks * 32", b"blocks * 64")
+    capsys.readouterr()
+    assert run(["record"]) == 2
+    assert capsys.readouterr().err.startswith(
+        "error: patchkit record: the work tree stands on top of all patches, expected the patch "
+        "that takes the changes, or --new NAME\n"
+    )
+    assert run(["record", "one"]) == 0
+    assert b"+    return blocks * 64\n" in read(store)["patches/v0.28.0/one.patch"]
+    assert read(store)["patches/v0.28.0/one.patch"].startswith(header("Double the size"))
+    assert run(["check", "--frozen"]) == 0
+    assert files(at) == edited(FOUR, SIZE, b"* 32", b"* 64")
+    assert git(at, "status", "--porcelain") == ""
+
+
+def test_a_change_that_needs_a_later_patch_does_not_go_below_it(store: Path, capsys: Out) -> None:
+    assert run(["edit"]) == 0
+    change(store / WHERE, SIZE, b"blocks * 32", b"twice(blocks) * 16")
+    before = read(store)
+    assert run(["record", "one"]) == 1
+    assert "two.patch is between them, and the two do not commute" in capsys.readouterr().err
+    assert read(store) == before
+
+
+def test_a_patch_that_the_tree_does_not_hold_cannot_take_its_changes(
+    opened: Path, capsys: Out
+) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    assert run(["record", "four"]) == 1
+    assert capsys.readouterr().err == (
+        "error: patches/v0.28.0/four.patch: comes after the patch that the work tree stands at\n"
+        "hint: `patchkit edit four` opens it there\n"
+    )
+
+
+def test_a_later_patch_that_cannot_be_carried_over_refuses_everything(
+    store: Path, opened: Path, capsys: Out
+) -> None:
+    change(opened, SIZE, b"return a * b * c", b"return c * a * b")
+    before, here = read(store), files(opened)
+    assert run(["record"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(
+        "error: patches/v0.28.0/three.patch: cannot be carried over the changes of two.patch: "
+        "hunk 1 (volume): "
+    )
+    assert err.endswith(
+        "hint: nothing was changed; change it so that three still finds its place, or edit three "
+        "first\n"
+    )
+    assert read(store) == before
+    assert files(opened) == here
+
+
+def test_a_change_that_a_later_patch_makes_already_is_refused(
+    store: Path, opened: Path, capsys: Out
+) -> None:
+    write(opened, NEW, b"NEW = 1\n")
+    before = read(store)
+    assert run(["record"]) == 1
+    assert capsys.readouterr().err == (
+        "error: patches/v0.28.0/four.patch: cannot be carried over the changes of two.patch: "
+        f"hunk 1 ({NEW}): its change is there already\n"
+        "hint: nothing was changed; leave that to four, or `patchkit fold` it first\n"
+    )
+    assert read(store) == before
+
+
+def test_a_later_patch_on_ground_that_changed_needs_a_word(
+    store: Path, opened: Path, capsys: Out
+) -> None:
+    change(opened, SIZE, b"def twice(n):", b"def twice(n, m=0):")
+    change(opened, SIZE, b"n + n", b"n + m")
+    assert run(["record"]) in (0, 1)
+    change(opened, SIZE, b"def twice(n", b"def twice(m, n")
+    before = read(store)
+    assert run(["record"]) == 1
+    assert "say --accept-drift where that is right all the same" in capsys.readouterr().err
+    assert read(store) == before
+    assert run(["record", "--accept-drift"]) == 0
+
+
+def test_a_patch_of_which_nothing_is_left_is_to_be_dropped(opened: Path, capsys: Out) -> None:
+    (opened / SIZE).write_bytes(ONE[SIZE])
+    assert run(["record"]) == 1
+    assert capsys.readouterr().err == (
+        "error: patches/v0.28.0/two.patch: would have nothing left\n"
+        "hint: `patchkit edit --close --discard`, then `patchkit drop two`\n"
+    )
+
+
+def test_a_series_that_was_changed_meanwhile_is_not_recorded_over(
+    store: Path, opened: Path, capsys: Out
+) -> None:
+    one = store / "patches/v0.28.0/one.patch"
+    one.write_bytes(one.read_bytes().replace(b"too small", b"tiny"))
+    assert run(["edit", "two"]) == 0  # nothing of the person's is in the tree: it follows
+    assert said(capsys)[0] == f"{WHERE}: v0.28.0, at two.patch; brought there"
+    change(opened, SIZE, b"n + n", b"2 * n")
+    one.write_bytes(one.read_bytes().replace(b"tiny", b"too small"))
+    assert run(["record"]) == 1
+    assert capsys.readouterr().err == (
+        f"error: {opened}: the stored series was changed since the work tree was made\n"
+        f"hint: save your changes (`git -C {opened} diff > mine.diff`), then "
+        "`patchkit edit --discard`\n"
+    )
+    assert run(["edit", "two"]) == 1
+    assert b"2 * n" in (opened / SIZE).read_bytes()
+
+
+def test_a_stopped_git_command_is_finished_first(opened: Path, capsys: Out) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    write(opened, ".git/MERGE_HEAD", b"")
+    assert run(["record"]) == 1
+    assert "git merge has stopped half way" in capsys.readouterr().err
+
+
+def test_the_users_git_does_not_reach_the_tree(
+    store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    home = tmp_path_factory.mktemp("home")
+    write(home, "hooks/pre-commit", b"#!/bin/sh\nexit 1\n")
+    (home / "hooks/pre-commit").chmod(0o755)
+    write(home, "template/hooks/post-checkout", b"#!/bin/sh\nexit 1\n")
+    (home / "template/hooks/post-checkout").chmod(0o755)
+    write(home, "ignore", b"*.py\n")
+    write(home, "attributes", b"*.py text eol=crlf\n")
+    config = (
+        "[core]\n\tautocrlf = true\n\thooksPath = {0}/hooks\n\texcludesFile = {0}/ignore\n"
+        "\tattributesFile = {0}/attributes\n[init]\n\ttemplateDir = {0}/template\n"
+        "\tdefaultBranch = other\n[commit]\n\tgpgSign = true\n[user]\n\tuseConfigOnly = true\n"
+    )
+    write(home, ".gitconfig", config.format(home).encode())
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
+    outer = tmp_path_factory.mktemp("outer")
+    git(outer, "init", "-q")
+    for name, value in {
+        "GIT_DIR": str(outer / ".git"), "GIT_WORK_TREE": str(outer), "GIT_INDEX_FILE": "nowhere",
+        "GIT_OBJECT_DIRECTORY": str(outer / ".git/objects"),
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    assert run(["edit"]) == 0
+    at = store / WHERE
+    assert files(at) == FOUR
+    write(at, "vllm/more.py", b"x = 1\n")
+    assert run(["record", "--new", "more"]) == 0
+    assert b"+++ b/vllm/more.py\n" in read(store)["patches/v0.28.0/more.patch"]
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    change(at, "vllm/more.py", b"1", b"2")
+    git(at, "commit", "-qam", "plain git works in it")
+    assert git(at, "log", "--format=%s").split("\n")[:2] == ["plain git works in it", "more"]
+
+
+def test_a_removed_repository_never_sends_git_into_the_one_around(
+    store: Path, opened: Path, capsys: Out
+) -> None:
+    git(store, "init", "-q")
+    write(store, "mine.txt", b"mine")
+    (opened / ".git").rename(opened / "gone")
+    assert run(["edit", "--discard"]) == 1
+    assert "is there already, and is no work tree of patchkit's" in capsys.readouterr().err
+    assert (store / "mine.txt").read_bytes() == b"mine"
+
+
+def test_killed_while_the_tree_is_made_the_next_edit_starts_anew(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for point in ("write_commits", "_git"):
+        with monkeypatch.context() as patch:
+            patch.setattr(worktree, point, _killed)
+            with pytest.raises(Killed):
+                run_killed(["edit", "two"])
+        assert not (store / WHERE).exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", _killed)
+        with pytest.raises(Killed):
+            run_killed(["edit", "two"])
+    assert not (store / WHERE).exists()
+    assert run(["edit", "four"]) == 0
+    assert files(store / WHERE) == FOUR
+    left = sorted(path.name for path in (store / WHERE).parent.iterdir())
+    assert left == ["v0.28.0", "v0.28.0.json"]
+
+
+def test_killed_while_it_is_recorded_nothing_is_stored_or_all_of_it_is(
+    store: Path, opened: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    before = read(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(Workspace, "_write_journal", _killed)
+        with pytest.raises(Killed):
+            run_killed(["record"])
+    kept = {n: d for n, d in read(store).items() if "patchkit-new" not in n}
+    assert kept == before
+    with monkeypatch.context() as patch:
+        patch.setattr(worktree, "stand_at", _killed)
+        with pytest.raises(Killed):
+            run_killed(["record"])
+    assert b"2 * n" in read(store)["patches/v0.28.0/two.patch"]
+    assert run(["record"]) == 0  # moves git's branch to what was stored
+    assert git(opened, "status", "--porcelain") == ""
+    assert run(["check", "--frozen"]) == 0
+
+
+class Killed(BaseException):
+    """What nothing of ours catches, as a kill."""
+
+
+def _killed(*_: object, **__: object) -> None:
+    raise Killed
+
+
+def run_killed(words: list[str]) -> None:
+    """Run a command line that is killed in the middle: nothing of ours catches that."""
+    cli.patchkit.main(words, prog_name="patchkit", standalone_mode=False)
+
+
+def test_an_overlay_is_a_commit_of_its_own_below_the_patches(store: Path) -> None:
+    write(store, "src/extra.py", b"EXTRA = 1\n")
+    entry = overlay_entry("src/extra.py", "vllm/extra.py", b"EXTRA = 1\n")
+    write(store, "patches/v0.28.0/overlay.toml", format_overlay(Overlay((entry,))))
+    assert run(["edit"]) == 0
+    at = store / WHERE
+    assert files(at) == {**FOUR, "vllm/extra.py": b"EXTRA = 1\n"}
+    assert git(at, "log", "--format=%s").split("\n")[-3:-1] == [
+        "overlay of patches", "vllm 0.28.0",
+    ]  # fmt: skip
+    change(at, SIZE, b"* 32", b"* 64")
+    assert run(["record", "one"]) == 0
+    assert read(store)["patches/v0.28.0/overlay.toml"] == format_overlay(Overlay((entry,)))
+    assert run(["check", "--frozen"]) == 0
+
+
+def test_a_release_that_is_the_same_as_another_is_edited_there(
+    store: Path, trees: Trees, capsys: Out
+) -> None:
+    trees["v0.27.0"] = tree(version="0.27.0")
+    write(store, "patches/v0.27.0/same-as.toml", b'same-as = "v0.28.0"\n')
+    assert run(["edit", "--release", "v0.27.0"]) == 1
+    assert capsys.readouterr().err == (
+        "error: patches/v0.27.0: holds no patches: it is the same as v0.28.0\n"
+        "hint: edit that one: --release v0.28.0\n"
+    )
+    assert run(["edit", "two"]) == 0
+    change(store / WHERE, SIZE, b"n + n", b"2 * n")
+    capsys.readouterr()
+    assert run(["record"]) == 0
+    assert "note: v0.27.0 is the same as v0.28.0, and takes the change too" in said(capsys)
+    assert run(["check", "--frozen"]) == 0
+
+
+def test_a_release_where_the_change_does_not_apply_keeps_what_it_had(
+    store: Path, trees: Trees, capsys: Out
+) -> None:
+    trees["v0.27.0"] = tree({**BASE, OTHER: b"def first(x):\n    return x\n"}, "0.27.0")
+    write(store, "patches/v0.27.0/same-as.toml", b'same-as = "v0.28.0"\n')
+    before = read(store)
+    assert run(["edit", "two"]) == 0
+    change(store / WHERE, OTHER, b"def third(x):", b"def third(x, z=1):")
+    capsys.readouterr()
+    assert run(["record"]) == 0
+    note = next(line for line in said(capsys) if line.startswith("note: v0.27.0 was"))
+    assert note.endswith("move the change by `patchkit rebase v0.27.0 --from v0.28.0 --update`")
+    after = read(store)
+    assert "patches/v0.27.0/same-as.toml" not in after
+    for name in ("series", "one.patch", "two.patch", "three.patch", "four.patch"):
+        assert after[f"patches/v0.27.0/{name}"] == before[f"patches/v0.28.0/{name}"]
+    run(["check", "--frozen"])
+    assert [f for f in said(capsys) if "apply" in f or "anchors" in f or "export" in f] == []
+
+
+def test_the_series_on_top_is_carried_over_as_well(store: Path, capsys: Out) -> None:
+    write(store, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches", "port"]\n')
+    top = edited(FOUR, SIZE, b"LIMIT = math.pi", b"LIMIT = math.e")
+    write(store, "port/v0.28.0/series", b"limit.patch\n")
+    limit = header("Another limit") + format_files(diff_files(FOUR, top))
+    write(store, "port/v0.28.0/limit.patch", limit)
+    assert run(["check"]) == 0
+    assert run(["edit", "two"]) == 0
+    at = store / WHERE
+    assert git(at, "log", "--format=%s").split("\n")[0] == "patches/two"
+    change(at, SIZE, b"n + n", b"2 * n\n\n\ndef thrice(n):\n    return n * 3")
+    capsys.readouterr()
+    assert run(["record"]) == 0
+    assert said(capsys)[:5] == [
+        "patches/v0.28.0: patches/two.patch: changed",
+        "patches/v0.28.0: patches/three.patch: changed",
+        "patches/v0.28.0: port/limit.patch: changed",
+        "wrote patches/v0.28.0",
+        "wrote port/v0.28.0",
+    ]
+    assert run(["check", "--frozen"]) == 0
+    assert run(["edit", "limit"]) == 0
+    assert b"thrice" in (at / SIZE).read_bytes()
+    assert b"math.e" in (at / SIZE).read_bytes()
