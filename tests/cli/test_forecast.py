@@ -238,6 +238,12 @@ def test_nothing_newer_is_said(loop: Path, capsys: Out) -> None:
     assert capsys.readouterr().out == "no newer release is known than those that are stored\n"
 
 
+def test_a_store_of_which_nothing_is_left_has_nothing_to_move(loop: Path, capsys: Out) -> None:
+    write(loop, "patches/v0.29.0/series", b"")
+    assert run(["forecast", "0.30.0"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["0.30.0", "nothing", "to", "move"]
+
+
 @pytest.mark.usefixtures("loop")
 def test_a_release_that_cannot_be_opened_has_no_answer(
     trees: Trees, capsys: Out, check: Check, monkeypatch: pytest.MonkeyPatch
