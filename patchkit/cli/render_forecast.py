@@ -31,6 +31,8 @@ def _row(forecast: dict[str, Any]) -> tuple[str, ...]:
     if forecast["error"] is not None:
         return (forecast["target"], "unavailable", *[""] * 7)
     patches = [patch for series in forecast["series"] for patch in series["patches"]]
+    if not patches:
+        return (forecast["target"], "nothing to move", *[""] * 7)
     counts = Counter(patch["outlook"] for patch in patches)
     upstream = counts["upstream"] + counts["superseded"]
     still_open = len(patches) - counts["clean"] - counts["drifted"] - upstream

@@ -71,10 +71,6 @@ class Kept:
             parts = [str(FORMAT), program_digest(), repr(config.profile), target]
             trees = [self._tree_digest(target)]
             for folder, release in choose_bases(config, request, request.release).items():
-                for below in takewhile(lambda name: name != folder, config.series):  # noqa: B023
-                    if release in stored_releases(config.root, below):
-                        other = read_stored(config.root, below, release)
-                        parts += [below, release, _series_digest(other)]
                 parts += self._below(folder, release)
                 stored = read_stored(config.root, folder, release)
                 parts += [folder, release, _series_digest(stored)]
@@ -109,8 +105,9 @@ class Kept:
 def _series_digest(stored: Stored) -> str:
     series = stored.series
     order = " ".join(f"{entry.name} -p{entry.strip}" for entry in series.entries)
-    files = {**stored.files, **series.patches, **series.anchors}
-    return f"{order} {series.overlay} {folder_digest(files)}"
+    # where the folder says only that it is the same as another, what that one holds
+    digests = map(folder_digest, (stored.files, series.patches, series.anchors))
+    return " ".join([order, str(series.overlay), *digests])
 
 
 @cache

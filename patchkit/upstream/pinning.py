@@ -45,8 +45,9 @@ def pin_release(
 
 def offered_versions(index: Index) -> list[Version]:
     """Return the versions of which the index has a file in the first distribution, lowest first."""
-    files = index.release_files(DISTRIBUTIONS[0])
-    return sorted({parse_filename(f.filename).version for f in files if _is_usable(f)})
+    files = [f for f in index.release_files(DISTRIBUTIONS[0]) if _is_usable(f)]
+    names = [parse_filename(file.filename) for file in files]  # a folder has other files, too
+    return sorted({name.version for name in names if name.distribution == DISTRIBUTIONS[0]})
 
 
 def _is_usable(file: IndexFile) -> bool:

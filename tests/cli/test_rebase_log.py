@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -43,7 +44,7 @@ def logged(folder: Path, series: str = "patches") -> list[tuple[str, str, bool, 
 OFFSET = LoggedPatch("pages.patch", Fate.MOVED, {"offset": 1})
 
 
-def test_a_rebase_that_is_stored_is_logged_once(store: Path, capsys: Out) -> None:
+def test_a_rebase_that_is_stored_is_logged_once(store: Path) -> None:
     assert run(["rebase", "v0.29.0"]) == 0
     assert logged(store) == [("0.28.0", "0.29.0", False, OFFSET)]
     (entry,) = read_log(store, "patches")
@@ -172,3 +173,6 @@ def test_check_finds_a_damaged_log_once(
         "patches/rebases.toml: log: rebase is no list of tables"
     ]
     assert run(["check", "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    check(found)
+    assert [len(entry["findings"]) for entry in found["series"]] == [1, 0]
