@@ -29,6 +29,7 @@ COMMANDS = {
     "status": "Say what is stored, one line a release.",
     "deps": "Draw which patches need which, and why.",
     "show": "Show a stored series, and why each hunk is where it is.",
+    "why": "Tell the story of a patch or hunk, and what to do next.",
     "lint": "Say what is wrong with the headers of patches.",
     "registry": "Write a page about every stored patch.",
     "range-diff": "Compare two stored series patch by patch.",
