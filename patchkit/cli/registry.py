@@ -103,7 +103,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "removed": sum(hunk.removed for hunk in hunks),
         "releases": [
             {"release": step.release, "how": step.how, "same_as": step.same_as,
-             "reasons": list(step.reasons)}
+             "reasons": [reason.text for reason in step.reasons]}
             for step in entry.steps
         ],
         "verdicts": [

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from patchkit.cli.render import say
+from patchkit.cli.render import say, why_lines
 from patchkit.report import counted
 
 WIDTH = 80
@@ -181,6 +181,157 @@ def show_registry(document: dict[str, Any]) -> None:
     say(f"{document['output']}: {words[document['state']]}: {count}")
     if not document["ok"]:
         say(f"hint: `patchkit registry --output {document['output']}` writes it")
+
+
+# why ---------------------------------------------------------------------------------------------
+
+_HOW = {
+    "first": "stored first",
+    "as it was": "carried as it was",
+    "other context": "carried as it was, with other lines around it",
+    "moved": "the same lines at another place",
+    "changed": "changed",
+    "left out": "left out",
+}
+
+
+def show_why(document: dict[str, Any]) -> None:
+    """Print the story of a patch: what and why, where it holds on, what needs it, its ways."""
+    hunk = f"#{document['hunk']}" if document["hunk"] else ""
+    place = f"{document['folder']}/v{document['release']}/{document['patch']}{hunk}"
+    for line in wrapped(place, more="  "):
+        tell(line, "bold")
+    _show_header(document)
+    for file in document["files"]:
+        _show_anchors(file)
+    _show_links("needs", document["needs"])
+    _show_links("needed by", document["needed_by"])
+    in_full = len(document["releases"]) == 1 or document["trial"] is not None
+    for row in document["releases"]:
+        _show_passage(row, in_full=in_full)
+    _show_verdicts(document["verdicts"])
+    if document["trial"] is not None:
+        _show_trial(document["trial"])
+    for step in document["next"] or ["nothing: all is as it should be"]:
+        for line in wrapped(f"next: {step}", more="  "):
+            tell(line, "bold")
+
+
+def _show_header(document: dict[str, Any]) -> None:
+    """The header as it is in the patch; only what is too long is broken."""
+    for item in document["header"]:
+        first, *more = item["value"].split("\n")
+        for line in wrapped(f"{item['field']}: {first}", "", " "):
+            say(line)
+        for text in more:
+            for line in wrapped(text, " ") if text else ["."]:
+                say(line)
+    for text in document["text"].split("\n") if document["text"] else ():
+        say(text)
+
+
+def _show_anchors(file: dict[str, Any]) -> None:
+    path, new = file["path_before"], file["path_after"]
+    change = "" if file["change"] == "modify" else f" ({file['change']})"
+    for line in wrapped(f"{path}{f' -> {new}' if new != path else ''}{change}", more="  "):
+        say(line)
+    for hunk in file["hunks"]:
+        size = f" line {hunk['line']}, +{hunk['added']} -{hunk['removed']}" if hunk["line"] else ""
+        say(f"  #{hunk['hunk']}{size}")
+        for name, mark in hunk["definitions"].items():
+            for line in wrapped(f"in {name}{f', {mark}' if mark else ''}", "     ", "       "):
+                say(line)
+        for edit in hunk["edits"]:
+            for line in wrapped(f"{edit['kind']} in {edit['in']}", "     ", "       "):
+                say(line)
+            for label in ("after", "before"):
+                if edit[label]:
+                    say(f"       {label:<8}{edit[label]}"[:WIDTH])
+            for text in edit["removes"]:
+                say(f"       {'removes':<8}{text}"[:WIDTH])
+        if hunk["relies_on"]:
+            names = f"relies on {', '.join(hunk['relies_on'])}"
+            for line in wrapped(names, "     ", "       "):
+                say(line)
+
+
+def _show_links(label: str, links: Sequence[dict[str, Any]]) -> None:
+    binding = [link for link in links if link["binds"] or not link["reasons"]]
+    if not binding:
+        say(f"{label}: nothing")
+    for link in binding:
+        declared = "" if link["declared"] else ", which no header declares"
+        say(f"{label}: {link['patch']}{declared}")
+        for reason in link["reasons"]:
+            for line in wrapped(reason["text"], "  ", "    "):
+                say(line)
+
+
+def _show_passage(row: dict[str, Any], *, in_full: bool) -> None:
+    """How a patch got to one release: a line a hunk, or all that is known of each."""
+    same = f", shared with v{row['same_as']}" if row["same_as"] else ""
+    moved = f", from v{row['base']}" if row["base"] else ""
+    for line in wrapped(f"v{row['release']}: {_HOW[row['how']]}{moved}{same}", more="  "):
+        say(line)
+    for reason in row["reasons"]:
+        for line in wrapped(reason, "  ", "    "):
+            say(line)
+    for text in row["differences"]:
+        for line in wrapped(f"what is stored is not what the move makes: {text}", "  ", "    "):
+            tell(line, "yellow")
+    if row["unknown"]:
+        for line in wrapped(f"not known: {row['unknown']}", "  ", "    "):
+            say(line)
+    for outcome in row["outcomes"]:
+        _show_outcome(outcome, in_full=in_full)
+    for hunk in row["hunks"] if not row["outcomes"] else ():
+        names = f", {', '.join(hunk['definitions'])}" if hunk["definitions"] else ""
+        at = f", line {hunk['line']}" if hunk["line"] else ""
+        for line in wrapped(f"#{hunk['hunk']}{at} of {hunk['path']}{names}", "  ", "    "):
+            say(line)
+
+
+def _show_outcome(outcome: dict[str, Any], *, in_full: bool) -> None:
+    head, *facts = why_lines(outcome)
+    if not in_full and outcome["target_lines"]:
+        head += f", line {outcome['target_lines'][0]} of {outcome['path_after']}"
+        facts = [fact for fact in facts if fact.split()[0] in ("renamed", "drifted", "accepted")]
+    colour = "yellow" if outcome["drifted"] else ""
+    landed = outcome["status"] in ("placed", "already_upstream")
+    for line in wrapped(f"#{outcome['hunk']} {head}", "  ", "    "):
+        tell(line, colour or ("" if landed else "red"))
+    for fact in facts:
+        label, text = fact[:12], fact[13:]
+        for line in wrapped(text, f"    {label.strip():<11}", " " * 15):
+            say(line)
+
+
+def _show_verdicts(verdicts: Sequence[dict[str, Any]]) -> None:
+    """What the tests say, a line for all releases on which they say the same."""
+    said: dict[str, list[str]] = {}
+    for known in verdicts:
+        stale = ", stale" if not known["fresh"] else ""
+        colours = f"{known['pristine']} without it, {known['patched'] or 'no run'} with it"
+        said.setdefault(f"{known['verdict']}{stale}, {colours}", []).append(known["release"])
+    for text, releases in said.items():
+        names = ", ".join(f"v{release}" for release in releases)
+        for line in wrapped(f"by its tests {text}: {names}", more="  "):
+            say(line)
+
+
+def _show_trial(trial: dict[str, Any]) -> None:
+    for line in wrapped(f"on {trial['target']}, moved from v{trial['base']}:", more="  "):
+        tell(line, "bold")
+    if trial["in_range"] is False:
+        say(f"  its header does not mean it for {trial['target']}")
+    if trial["verdict"] is not None:
+        verdict = trial["verdict"]
+        for line in wrapped(
+            f"by its tests {verdict['verdict']}: {verdict['reason']}", "  ", "    "
+        ):
+            say(line)
+    for outcome in trial["outcomes"]:
+        _show_outcome(outcome, in_full=True)
 
 
 def _stem(name: str) -> str:

@@ -164,7 +164,7 @@ def _how(step: Step) -> str:
 
 
 def _reasons(step: Step) -> str:
-    return "; ".join(map(inline, step.reasons))
+    return "; ".join(inline(reason.text) for reason in step.reasons)
 
 
 def _verdict(known: KnownVerdict) -> tuple[str, ...]:

@@ -21,18 +21,26 @@ from patchkit.series.verdict import StoredVerdict, Verdict
 
 
 @dataclass(frozen=True)
+class Reason:
+    """What a person or a test said, in words, and of which hunks; of all where it names none."""
+
+    text: str
+    hunks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Step:
     """One stored release, and what became of the patch there.
 
     `how` is "first", "as it was" (but for line numbers), "other context", "moved", "changed" or
     "left out". `same_as` names the release whose series this one shares. `reasons` are those of
-    people and of tests, in words.
+    people and of tests; their hunks are those of the release that was moved.
     """
 
     release: str
     how: str
     same_as: str | None = None
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
 
     @property
     def is_there(self) -> bool:
@@ -79,30 +87,32 @@ def _decisions(name: str, releases: Sequence[Stored]) -> list[Adaptation | Accep
     return found
 
 
-def _decided(decisions: Iterable[Adaptation | Acceptance], release: str) -> tuple[str, ...]:
+def _decided(decisions: Iterable[Adaptation | Acceptance], release: str) -> tuple[Reason, ...]:
     """What was decided for a release, in words, each once."""
     own = [one for one in decisions if one.release.removeprefix("v") == release]
     return tuple(dict.fromkeys(map(_decision, own)))
 
 
-def _decision(one: Adaptation | Acceptance) -> str:
+def _decision(one: Adaptation | Acceptance) -> Reason:
     if isinstance(one, Acceptance):
-        return f"hunk {one.hunk}, accepted drift: {one.text}; {one.reason}"
-    hunks = ", ".join(map(str, one.hunks))
-    return f"hunk{'s' if len(one.hunks) > 1 else ''} {hunks} adapted: {one.reason}"
+        text = f"hunk {one.hunk}, accepted drift: {one.text}; {one.reason}"
+        return Reason(text, (one.hunk,))
+    numbers = ", ".join(map(str, one.hunks))
+    plural = "s" if len(one.hunks) > 1 else ""
+    return Reason(f"hunk{plural} {numbers} adapted: {one.reason}", one.hunks)
 
 
 def _why_left_out(
     name: str, stored: Stored, before: SidePatch, verdicts: Sequence[StoredVerdict]
-) -> Iterator[str]:
+) -> Iterator[Reason]:
     comments = stored.files.get(SERIES, b"").decode("utf-8", "replace")
     said = left_out_reason(name, comments)
     if said is not None:
-        yield said
+        yield Reason(said)
     for verdict in verdicts:
         here = (verdict.release, verdict.patch) == (stored.release, name)
         if here and verdict.verdict is Verdict.SUPERSEDED:
-            yield f"superseded by its tests: {verdict.reason}"
+            yield Reason(f"superseded by its tests: {verdict.reason}")
     header = before.contents.header
     if header.applies_to is not None and not header.covers(stored.release):
-        yield f"it is for {header.get('Applies-To')}"
+        yield Reason(f"it is for {header.get('Applies-To')}")

@@ -13,7 +13,7 @@ from patchkit.diff import diff_files, format_files
 from patchkit.diff.header import Header, parse_header
 from patchkit.knowing.page import duration, format_page, owner, span, upstream_state
 from patchkit.knowing.registry import Entry, registry
-from patchkit.knowing.survival import Step
+from patchkit.knowing.survival import Reason, Step
 
 HEADER = """\
 Description: Give pages | their size
@@ -110,8 +110,8 @@ def test_each_release_says_how_the_patch_got_there(tmp_path: Path) -> None:
             "changed",
             None,
             (
-                "hunks 1, 2 adapted: the line went",
-                "hunk 1, accepted drift: `x` is gone; nothing reads it",
+                Reason("hunks 1, 2 adapted: the line went", (1, 2)),
+                Reason("hunk 1, accepted drift: `x` is gone; nothing reads it", (1,)),
             ),
         ),
     )
@@ -149,7 +149,11 @@ def test_a_patch_that_was_left_out_says_why_in_all_ways(tmp_path: Path) -> None:
         "0.29.0",
         "left out",
         None,
-        ("upstream has it", "superseded by its tests: green without it", "it is for >=0.28,<0.29"),
+        (
+            Reason("upstream has it"),
+            Reason("superseded by its tests: green without it"),
+            Reason("it is for >=0.28,<0.29"),
+        ),
     )
     assert not entry.carried
     assert entry.releases == ("0.28.0",)
