@@ -54,6 +54,7 @@ SECTIONS = {
     },
     "Know": {
         "status": "Show every patch on every release.",
+        "why": "Tell the story of a patch or hunk, and what to do next.",
         "show": "Show a stored series, and why each hunk is where it is.",
         "deps": "Draw which patches need which, and why.",
         "range-diff": "Compare two stored series patch by patch.",
@@ -81,11 +82,6 @@ COMMANDS = {
     "status": "Say what is stored, one line a release.",
     "deps": "Draw which patches need which, and why.",
     "show": "Show a stored series, and why each hunk is where it is.",
-    "why": "Tell the story of a patch or hunk, and what to do next.",
-    "lint": "Say what is wrong with the headers of patches.",
-    "registry": "Write a page about every stored patch.",
-    "range-diff": "Compare two stored series patch by patch.",
-}
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 
 

@@ -93,7 +93,7 @@ _BY_METAVAR = {
     "installed|DIR": INSTALLED, "installed|DIR|WHEEL": INSTALLED,
     "[RELEASE] [PATCH[#HUNK]]": PATCH_OF_RELEASE, "[RELEASE|PATCH]...": PATCH_OF_RELEASE,
     "PATCH[#HUNK]": PATCH, "FILE|DIR|A..B...": FILE, "[COMMAND|TOPIC]": Offered(pages),
-    "[VERSION | --base TREE PATCH...]": Offered(stored, files=True), "A,B": PATCH,
+    "[VERSION | --base TREE PATCH...]": Offered(stored, files=True), "A,B": PATCH, "N|PATCH": PATCH,
 }  # fmt: skip
 _BY_NAME: Mapping[tuple[str, str], Offered] = {
     ("build-wheel", "release"): RELEASE, ("rebase", "version"): ANY_RELEASE,

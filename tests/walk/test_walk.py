@@ -23,7 +23,7 @@ def test_the_walk_goes_as_it_is_told(tmp_path: Path) -> None:
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     tool = bin_folder / "patchkit"
-    tool.write_text(f"#!/bin/sh\nexec {sys.executable} -m patchkit \"$@\"\n")
+    tool.write_text(f'#!/bin/sh\nexec {sys.executable} -m patchkit "$@"\n')
     tool.chmod(0o755)
     variables = {
         **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
