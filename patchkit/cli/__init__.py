@@ -64,24 +64,7 @@ SECTIONS = {
         "help": "Show the page of a command or of a topic.",
         "completion": "Print what makes a shell complete patchkit's commands.",
     },
-# The first line of each command's help, so that `patchkit --help` imports none of them.
-COMMANDS = {
-    "init": "Set up a folder for a patch series.",
-    "pin": "Add a release to the pins from the package index.",
-    "rebase": "Move the stored series to another vLLM release.",
-    "port": "Move plain patch files from one vLLM tree to another.",
-    "where": "Say what each release makes of plain patch files.",
-    "check": "Prove that what is stored is sound.",
-    "test": "Say by its tests whether each patch is needed on a release.",
-    "build-wheel": "Write a patched wheel of a release.",
-    "unpatch": "Write the file that a patched wheel was made from.",
-    "apply": "Put the stored series into an installed tree.",
-    "revert": "Take an applied series out of an installed tree.",
-    "verify": "Say whether a tree or wheel holds its series, hunk by hunk.",
-    "export-series": "Write stored series to a folder that needs nothing else.",
-    "status": "Say what is stored, one line a release.",
-    "deps": "Draw which patches need which, and why.",
-    "show": "Show a stored series, and why each hunk is where it is.",
+}
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 
 
