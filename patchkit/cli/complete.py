@@ -52,7 +52,7 @@ def series() -> Iterator[str]:
 def pages() -> Iterator[str]:
     """Yield what `patchkit help` has a page of."""
     from patchkit.cli import COMMANDS
-    from patchkit.cli.help import TOPICS
+    from patchkit.cli.manual import TOPICS
 
     yield from (*COMMANDS, *TOPICS)
 
@@ -97,7 +97,7 @@ _BY_METAVAR = {
 }  # fmt: skip
 _BY_NAME: Mapping[tuple[str, str], Offered] = {
     ("build-wheel", "release"): RELEASE, ("rebase", "version"): ANY_RELEASE,
-    ("requires", "release"): RELEASE, ("init", "release"): ANY_RELEASE,
+    ("requires", "release"): RELEASE, ("test", "release"): ANY_RELEASE, ("init", "release"): ANY_RELEASE,
     ("drop", "patch"): PATCH, ("edit", "patch"): PATCH, ("split", "patch"): PATCH,
     ("record", "patch"): PATCH, ("rename", "old"): PATCH, ("fold", "patches"): PATCH,
     ("port", "patches"): FILE, ("where", "patches"): FILE, ("lint", "names"): FILE,

@@ -15,7 +15,7 @@ import click
 import pytest
 
 from patchkit import cli
-from patchkit.cli.help import TOPICS
+from patchkit.cli.manual import TOPICS
 
 ROOT = Path(__file__).parents[2]
 NO_NAMES = (click.Choice, click.types.IntParamType, click.types.FloatParamType)
