@@ -97,7 +97,8 @@ _BY_METAVAR = {
 }  # fmt: skip
 _BY_NAME: Mapping[tuple[str, str], Offered] = {
     ("build-wheel", "release"): RELEASE, ("rebase", "version"): ANY_RELEASE,
-    ("requires", "release"): RELEASE, ("test", "release"): ANY_RELEASE, ("init", "release"): ANY_RELEASE,
+    ("requires", "release"): RELEASE, ("test", "release"): ANY_RELEASE,
+    ("init", "release"): ANY_RELEASE,
     ("drop", "patch"): PATCH, ("edit", "patch"): PATCH, ("split", "patch"): PATCH,
     ("record", "patch"): PATCH, ("rename", "old"): PATCH, ("fold", "patches"): PATCH,
     ("port", "patches"): FILE, ("where", "patches"): FILE, ("lint", "names"): FILE,
