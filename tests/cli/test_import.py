@@ -47,7 +47,18 @@ def change(*numbers: int, old: str = BODY) -> bytes:
 ONE, TWO, THREE = change(1), change(5, old=swap(1)), diff(
     swap(1, 5), swap(1, 5).replace("return 50", "return 55"), PATH
 )  # fmt: skip
-FIELDS = ["--reason", "r", "--forwarded", "no", "--exit-condition", "never", "--origin", "us"]
+FIELDS = [
+    "--applies-to",
+    ">=0.28,<1",
+    "--reason",
+    "r",
+    "--forwarded",
+    "no",
+    "--exit-condition",
+    "never",
+    "--origin",
+    "us",
+]
 
 
 def mail(subject: str, patch: bytes, message: str = "Why it is.\n") -> bytes:
@@ -163,7 +174,7 @@ def test_what_is_given_fills_the_headers_of_all(folder: Path, capsys: Out) -> No
     text = (folder / "patches/v0.28.0/one.patch").read_text(encoding="utf-8")
     assert text.split("\n\n")[0] == (
         "Description: One\n Why it is.\nReason: r\nOrigin: us\nForwarded: no\n"
-        "Exit-Condition: never\nApplies-To: ==0.28.0\nAuthor: Jö <j@example.org>\n"
+        "Exit-Condition: never\nApplies-To: >=0.28,<1\nAuthor: Jö <j@example.org>\n"
         "Date: Mon, 30 Nov 2026 10:00:00 +0000"
     )
 
@@ -437,6 +448,8 @@ def test_a_folder_without_a_series_is_taken_by_name(
     (folder / "in/third.txt").write_bytes(THREE)
     document = report(capsys, check, "in")
     assert series() == ["a.patch", "b.patch", "third.patch"]
+    text = (folder / "patches/v0.28.0/a.patch").read_text()
+    assert "\nOrigin: 0001-a.patch\n" in text
     assert document["passed_over"] == [
         {"name": "in/0000-cover-letter.patch", "reason": "a mail without a patch"},
         {"name": "in/notes.txt", "reason": "no patch"},
@@ -594,6 +607,15 @@ def test_a_release_that_is_the_same_as_another_takes_none(folder: Path, capsys: 
     )
 
 
+def test_what_is_left_out_of_a_file_is_in_the_report(capsys: Out, check: Check) -> None:
+    text = mail("one", ONE).replace(b"Subject:", b"To: you\nSubject:") + b"Bye.\n"
+    document = report(capsys, check, *write(fix=text))
+    assert document["patches"][0]["notes"][-2:] == [
+        "fix.patch: text after the last section left out: 'Bye.'",
+        "fix.patch: fields of the mail left out: To",
+    ]
+
+
 def test_a_stored_series_that_does_not_apply_is_named(folder: Path, capsys: Out) -> None:
     take(capsys, *write(one=ONE))
     path = folder / "patches/v0.28.0/one.patch"
@@ -617,3 +639,7 @@ def test_another_series_folder_builds_on_those_before_it(
     findings = [f for s in json.loads(capsys.readouterr().out)["series"] for f in s["findings"]]
     assert {f["kind"] for f in findings} == {"header"}
     assert run(["import", "three.patch", "--series", "../other"]) == 1
+    assert capsys.readouterr().err == (
+        "error: ../other: is not a series folder of this repository, expected patches, ours\n"
+        "hint: add it to `series` in [tool.patchkit] of pyproject.toml\n"
+    )
