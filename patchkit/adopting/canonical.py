@@ -46,6 +46,15 @@ def canonical(patch: Patch, tree: SourceTree, *, strip: int | None = None) -> Ca
     return Canonical(replace(resolved, files=files), after, plan.unshipped, tuple(notes))
 
 
+def after(patch: Patch, tree: SourceTree) -> SourceTree | None:
+    """Return the tree with a patch applied as `canonical` does, None where it does not fit."""
+    try:
+        resolved, _ = resolve_roots(patch, tree)
+        return tree.with_changes(plan_patch(resolved, tree).after)
+    except PatchkitError:
+        return None
+
+
 def _bare(file: FilePatch) -> FilePatch:
     """Return a section less the text before it, which is of the patch file."""
     return replace(file, lead=b"")

@@ -186,6 +186,7 @@ def test_a_later_import_goes_to_the_end_and_declares_what_it_needs(
     (folder / "patches/v0.28.0/series").write_bytes(
         b"# ours\none.patch # first\ntwo.patch\n# end\n"
     )
+    (folder / "patches/v0.28.0/NOTES.md").write_bytes(b"ours, too\n")
     before = files(folder)
     document = report(capsys, check, *write(three=THREE))
     assert document["base"]["name"] == "0.28.0"
@@ -196,6 +197,26 @@ def test_a_later_import_goes_to_the_end_and_declares_what_it_needs(
     assert b"\nDepends-On: two\n" in (folder / "patches/v0.28.0/three.patch").read_bytes()
     kept = {name: data for name, data in files(folder).items() if name in before}
     assert kept == {**before, "patches/v0.28.0/series": text.encode()}
+
+
+def test_of_two_patches_that_edit_one_place_the_later_depends_on_the_earlier(
+    folder: Path, capsys: Out, check: Check
+) -> None:
+    middle = BODY.replace("    return 2\n", "    print(1)\n    return 2\n")
+    last = middle.replace("    print(1)\n", "    print(1)\n    print(2)\n")
+    names = write(one=diff(BODY, middle, PATH), two=diff(middle, last, PATH))
+    document = report(capsys, check, *names)
+    assert [patch["depends_on"] for patch in document["patches"]] == [[], ["one"]]
+    assert b"\nDepends-On: one\n" in (folder / "patches/v0.28.0/two.patch").read_bytes()
+
+
+def test_a_folder_that_is_no_series_is_left_alone(folder: Path, capsys: Out) -> None:
+    (folder / "patches/v0.28.0").mkdir(parents=True)
+    (folder / "patches/v0.28.0/README").write_bytes(b"hello\n")
+    before = files(folder)
+    assert run(["import", *write(one=ONE), "--base", "0.28.0"]) == 1
+    assert files(folder) == {**before, "one.patch": ONE}
+    assert "patches/v0.28.0: " in capsys.readouterr().err
 
 
 def test_the_comment_of_an_empty_series_stays(folder: Path, capsys: Out) -> None:
