@@ -424,12 +424,14 @@ def test_a_quilt_folder_is_taken_in_its_order(folder: Path, capsys: Out, check: 
     (stack / "zz.diff").write_bytes(ONE.replace(b"a/vllm", b"vllm").replace(b"b/vllm", b"vllm"))
     (stack / "aa.diff").write_bytes(TWO)
     (stack / "odd.diff").write_bytes(b"not even a patch\n")
+    (stack / "overlay.toml").write_bytes(b"format = 1\n")
     (stack / "series").write_bytes(b"# ours\nzz.diff -p0 # first\n\naa.diff -p1\n")
     document = report(capsys, check, "debian")
     assert series() == ["zz.patch", "aa.patch"]
     assert document["order"] is None
     assert document["passed_over"] == [
-        {"name": "debian/patches/odd.diff", "reason": "not in the series file"}
+        {"name": "debian/patches/odd.diff", "reason": "not in the series file"},
+        {"name": "debian/patches/overlay.toml", "reason": "no patch"},
     ]
     assert [note for patch in document["patches"] for note in patch["notes"]] == []
 
@@ -565,6 +567,12 @@ def test_a_commit_without_files_is_passed_over(
         "name": f"commit {repository.commit('main').hexsha[:12]}",
         "reason": "changes no file",
     }
+
+
+def test_a_file_that_is_given_twice_is_usage(folder: Path, capsys: Out) -> None:
+    assert run(["import", *write(one=ONE), "one.patch"]) == 2
+    assert capsys.readouterr().err == "error: one.patch: is given twice\n"
+    assert sorted(files(folder)) == ["one.patch"]
 
 
 def test_a_merge_is_refused(repository: git.Repo, folder: Path, capsys: Out) -> None:
