@@ -38,10 +38,21 @@ def canonical(patch: Patch, tree: SourceTree, *, strip: int | None = None) -> Ca
     files = (*canonical_sections(shipped, tree, after), *others)
     if not files:
         raise PatchkitError("sections undo each other: the patch changes nothing", place=patch.name)
-    notes = said_notes(patch.name, [*patch.notes, *root_notes])
+    known = {f"{path} is not in the tree" for path in left}  # that is said of them anyway
+    told = [note for note in (*patch.notes, *root_notes) if note.text not in known]
+    notes = said_notes(patch.name, told)
     notes += said_notes(patch.name, [note for file in plan.files for note in _tolerated(file)])
     notes += _odd_strip(patch, resolved, strip)
     return Canonical(replace(resolved, files=files), after, plan.unshipped, tuple(notes))
+
+
+def after(patch: Patch, tree: SourceTree) -> SourceTree | None:
+    """Return the tree with a patch applied as `canonical` does, None where it does not fit."""
+    try:
+        resolved, _ = resolve_roots(patch, tree)
+        return tree.with_changes(plan_patch(resolved, tree).after)
+    except PatchkitError:
+        return None
 
 
 def _bare(file: FilePatch) -> FilePatch:

@@ -11,7 +11,7 @@ from patchkit.adopting.naming import stem_of_file, stem_of_subject
 from patchkit.adopting.said import Said, said_by
 from patchkit.diff import Patch, parse_mbox
 from patchkit.diff.mail import decode_text, split_letters
-from patchkit.errors import PatchkitError
+from patchkit.errors import PatchkitError, UsageError
 from patchkit.repository.workspace import read_file, read_folder
 from patchkit.series.series import SERIES, SeriesEntry, parse_series_file
 from patchkit.upstream.source import GIT_PREFIX
@@ -57,6 +57,8 @@ def gather(names: Sequence[str], read_stdin: Callable[[], bytes]) -> Gathered:
     working folder is in a git repository. Raises PatchkitError for a damaged patch, and where there
     is none at all.
     """
+    if twice := [name for at, name in enumerate(names) if name in names[:at]]:
+        raise UsageError("is given twice", place=twice[0])
     parts = [_gather(name, read_stdin) for name in names]
     patches = tuple(found for part in parts for found in part.patches)
     passed = tuple(row for part in parts for row in part.passed_over)
@@ -113,16 +115,24 @@ def _from_folder(folder: Path) -> Gathered:
     found: list[Found] = []
     passed: list[tuple[str, str]] = []
     for name, data in read_folder(folder).items():
-        if any(part.startswith(".") for part in name.split("/")):
+        if _is_hidden(name):
             continue
         place = (folder / name).as_posix()
         if _is_letter(data, place):
             passed.append((place, LETTER))
-        elif name.endswith(_SUFFIXES) or _looks_like_a_patch(data, place):
+        elif _is_named(name) or _looks_like_a_patch(data, place):
             found += read_patches(data, place, stem_of_file(name))
         else:
             passed.append((place, "no patch"))
     return Gathered(tuple(found), ordered=False, passed_over=tuple(passed))
+
+
+def _is_named(name: str) -> bool:
+    return name.endswith(_SUFFIXES)
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in name.split("/"))
 
 
 def _is_letter(data: bytes, place: str) -> bool:
@@ -154,9 +164,9 @@ def _from_stack(folder: Path) -> Gathered:
         found += _from_entry(folder, place, entry)
     listed = {entry.name for entry in entries}
     passed = [
-        ((folder / name).as_posix(), "not in the series file")
+        ((folder / name).as_posix(), "not in the series file" if _is_named(name) else "no patch")
         for name in read_folder(folder)
-        if name.endswith(_SUFFIXES) and name not in listed
+        if name not in listed and name != SERIES and not _is_hidden(name)
     ]
     return Gathered(tuple(found), ordered=True, passed_over=tuple(passed))
 

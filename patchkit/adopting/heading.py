@@ -18,21 +18,16 @@ def heading(said: Said, *, origin: str, release: str, given: Mapping[str, str]) 
     `given` are fields that a person sets for all patches: they win over what the patch says.
     What is required and not known is there and empty: nothing is invented.
     """
-    known = {"Origin": origin, "Applies-To": f"=={release}"}
-    fields = list(said.fields)
-    names = {_canonical(item.name) for item in fields}
+    known = {"Origin": origin, "Applies-To": f"=={release}", **given}
+    fields, text = list(said.fields), said.text
     if said.is_mail:
         fields = _merged(_of_mail(said), fields)
-        names = {_canonical(item.name) for item in fields}
-    elif said.text and "Description" not in names:
-        fields.insert(0, Field("Description", said.text))
-        names.add("Description")
-    text = "" if not said.is_mail and said.text and not said.fields else said.text
+    elif not fields and text:  # plain text, and nothing else: it says what the patch does
+        fields, text = [Field("Description", text)], ""
+    names = {_canonical(item.name) for item in fields}
     fields = [_given(item, given) for item in fields]
-    for name in REQUIRED:
-        if name not in names:
-            fields.append(Field(name, given.get(name, known.get(name, ""))))
-    if said.is_mail or not said.fields:
+    fields += [Field(name, known.get(name, "")) for name in REQUIRED if name not in names]
+    if said.is_mail:
         fields.sort(key=_place)
     return Header(tuple(fields), text)
 

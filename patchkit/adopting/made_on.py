@@ -22,6 +22,8 @@ from patchkit.surveying.fit import Fit, fit_patches
 from patchkit.surveying.survey import open_releases, where_it_holds
 from patchkit.tree import SourceTree
 
+_ORDERED_ON = 3  # releases; a search without success takes a second on each (2026-11-30, 2 cores)
+
 Opener = Callable[[str], SourceTree]
 
 
@@ -154,7 +156,7 @@ def _tries(
     yield first
     patches = gathered.patches
     if len(patches) > 1 and not gathered.ordered:
-        yield from _other_orders(patches, trees)
+        yield from _other_orders(patches, trees, first.fits)
     if any(ground.is_built_on(release) for release in trees):
         yield _below(patches, ground, trees)
     if len(patches) > 1:
@@ -174,12 +176,19 @@ def _below(patches: Sequence[Found], ground: Ground, trees: Mapping[str, SourceT
     return replace(_stacked(patches, bare), way=Way.BELOW)
 
 
-def _other_orders(patches: Sequence[Found], trees: Mapping[str, SourceTree]) -> Iterator[MadeOn]:
-    """Yield the patches in the order of their subjects, then in one that a release takes."""
+def _other_orders(
+    patches: Sequence[Found], trees: Mapping[str, SourceTree], fits: Mapping[str, Fit]
+) -> Iterator[MadeOn]:
+    """Yield the patches in the order of their subjects, then in one that a release takes.
+
+    Looked at are the releases to which the most hunks apply as the patches come, the newest first.
+    """
     if (order := numbered(patches)) is not None:
         yield _reordered(patches, order, trees, "in the order of their subjects")
-    for tree in reversed(list(trees.values())):
-        if (order := applying_order(patches, tree)) is not None:
+    newest_first = list(trees)[::-1]
+    nearest = sorted(newest_first, key=lambda release: -fits[release].applying)
+    for release in nearest[:_ORDERED_ON]:
+        if (order := applying_order(patches, trees[release])) is not None:
             yield _reordered(patches, order, trees, "in the order in which they apply")
             return
 

@@ -61,8 +61,6 @@ def _there(there: Mapping[str, bytes], release: str, place: str) -> Series:
             place=place,
             hint="import into that release, or remove the file first",
         )
-    if there and SERIES not in there:
-        raise PatchkitError("holds files, and is no stored series", place=place)
     return read_series(there, version=release, place=place) if there else Series(release)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from patchkit.adopting.canonical import canonical
+from patchkit.adopting.canonical import after
 from patchkit.adopting.gather import Found
-from patchkit.errors import PatchkitError
 from patchkit.tree import SourceTree
 
 _MOST_TRIES = 400  # applications on one release; 20 patches in the reverse order take 210
@@ -43,11 +42,11 @@ class _Search:
         if not left:
             return done
         for at in left:
-            after = self._after(at, tree)
+            made = self._after(at, tree)
             rest = [other for other in left if other != at]
-            if after is None or frozenset(rest) in self._dead:
+            if made is None or frozenset(rest) in self._dead:
                 continue
-            if (found := self.run([*done, at], rest, after)) is not None:
+            if (found := self.run([*done, at], rest, made)) is not None:
                 return found
         self._dead.add(frozenset(left))
         return None
@@ -56,7 +55,4 @@ class _Search:
         self._tries += 1
         if self._tries > _MOST_TRIES:
             return None
-        try:
-            return canonical(self._patches[at].patch, tree).after
-        except PatchkitError:
-            return None
+        return after(self._patches[at].patch, tree)

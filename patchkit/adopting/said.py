@@ -183,10 +183,15 @@ def _text_left_out(patch: Patch) -> tuple[str, ...]:
 
 
 def _first_line(lines: Sequence[bytes]) -> str | None:
-    """Return the first line with words, as it is shown; a mail's signature counts as none."""
-    for at, line in enumerate(lines):
-        if is_signature(list(lines), at) or line.rstrip(b"\r\n") == b"-- ":
-            return None
-        if line.strip():
-            return repr(line.strip().decode("utf-8", "replace")[:_SHOWN])
+    """Return the first line with words, as it is shown; the signature of a mail counts as none."""
+    at = 0
+    while at < len(lines):
+        if is_signature(list(lines), at):
+            at += 2
+            continue
+        if lines[at].rstrip(b"\r\n") == b"-- ":
+            return None  # a person's: how long it is nobody knows
+        if lines[at].strip():
+            return repr(lines[at].strip().decode("utf-8", "replace")[:_SHOWN])
+        at += 1
     return None

@@ -68,7 +68,7 @@ def command(
     Examples:
       patchkit export v0.28.0 --output patches-for-review
       patchkit export v0.28.0 --format mail --output mails
-      patchkit export --format quilt --only block-promotion --output ../vllm
+      patchkit export --format quilt --only block-promotion --output stack
     """
     config = here()
     folders = series_folders(config, None)

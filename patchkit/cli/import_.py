@@ -42,6 +42,7 @@ from patchkit.upstream.pins import Pins, normalise_version
 )
 @click.option("--forwarded", metavar="TEXT", help="What upstream knows of them.")
 @click.option("--exit-condition", metavar="TEXT", help="When they may go.")
+@click.option("--applies-to", metavar="RANGE", help="For which releases; the one unless given.")
 @click.option("--dry-run", is_flag=True, help="Show all of it and write nothing.")
 @json_option
 def command(
@@ -53,6 +54,7 @@ def command(
     origin: str | None,
     forwarded: str | None,
     exit_condition: str | None,
+    applies_to: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> ExitCode:
@@ -78,6 +80,7 @@ def command(
         "Origin": origin,
         "Forwarded": forwarded,
         "Exit-Condition": exit_condition,
+        "Applies-To": applies_to,
     }
     config = here()
     pins = read_pins(config)
@@ -126,14 +129,19 @@ def _trees(base: str | None, release: str | None, pins: Pins) -> tuple[str | Non
 
 
 def _folder(config: Config, folder: str | None) -> str:
+    """Return the series folder that is meant: only what pyproject.toml lists is found again."""
     if folder is None:
         return config.series[0]
     path = (Path.cwd() / folder).resolve()
-    if not path.is_relative_to(config.root) or path == config.root:
+    known = {(config.root / name).resolve(): name for name in config.series}
+    if path not in known:
         raise PatchkitError(
-            "is outside the repository", place=folder, expected=f"a folder in {config.root}"
+            "is not a series folder of this repository",
+            place=folder,
+            expected=", ".join(config.series),
+            hint=f"add it to `series` in [tool.patchkit] of {PYPROJECT}",
         )
-    return path.relative_to(config.root).as_posix()
+    return known[path]
 
 
 def _plan(config: Config, folder: str, adoption: Adoption, ground: Ground) -> Plan:
@@ -209,7 +217,7 @@ def _row(release: str, fit: Fit, base: str | None) -> dict[str, Any]:
     reason = str(fit.error) if fit.error else None
     if open_hunks and reason is None:
         first = (still or open_hunks)[0]
-        reason = f"{first.patch}#{first.number} {first.reason}"
+        reason = f"{first.patch.rpartition('/')[2]}#{first.number} {first.reason}"
     return {
         "release": release,
         "base": release == base,

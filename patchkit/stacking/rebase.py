@@ -308,7 +308,8 @@ def _rebased(
     preamble = plan.patch.preamble
     # Sections for sources, tests and docs go along as they are: a wheel cannot judge them.
     rest = tuple(u.file for u in plan.unshipped)
-    data = format_patch(Patch(plan.patch.name, preamble, (*files, *rest))) if files else b""
+    kept = bool(files) or not plan.files  # one that changes nothing else stays as it is
+    data = format_patch(Patch(plan.patch.name, preamble, (*files, *rest))) if kept else b""
     return RebasedPatch(
         plan.patch.name, preamble, old, new, data, plan, landing, ready.plan, ready.base
     )

@@ -122,6 +122,7 @@ _MAIL_OPTIONS = (
     "--no-color", "--no-attach", "--no-thread", "--no-notes", "--no-base", "--no-cover-letter",
     "--no-numbered", "--subject-prefix=PATCH", "--no-signoff", "--no-from", "--no-to", "--no-cc",
     "--no-add-header", "--no-encode-email-headers", "--no-relative", "--zero-commit",
+    "--inter-hunk-context=0", "--diff-algorithm=myers",
 )  # fmt: skip
 
 

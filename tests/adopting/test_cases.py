@@ -75,6 +75,17 @@ def test_however_it_is_packed_it_is_the_same_patch(name: str, folder: Path, caps
     }
 
 
+def test_a_mail_that_is_plain_and_says_otherwise_is_read_as_it_stands(
+    folder: Path, capsys: Out
+) -> None:
+    odd = SOUND["mail"].replace(b"Encoding: 8bit", b"Encoding: base64")
+    document = take(odd, folder, capsys)
+    assert notes(document)[0] == (
+        "odd.patch:1: mail says it is base64, and is plain: read as it stands"
+    )
+    assert set(sections(folder)) == {*AUTHORED, *FILES}
+
+
 @pytest.mark.parametrize(
     "name", ["plain", "stamped", "bare-paths", "package-paths", "site-packages", "svn"]
 )

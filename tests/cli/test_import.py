@@ -47,7 +47,18 @@ def change(*numbers: int, old: str = BODY) -> bytes:
 ONE, TWO, THREE = change(1), change(5, old=swap(1)), diff(
     swap(1, 5), swap(1, 5).replace("return 50", "return 55"), PATH
 )  # fmt: skip
-FIELDS = ["--reason", "r", "--forwarded", "no", "--exit-condition", "never", "--origin", "us"]
+FIELDS = [
+    "--applies-to",
+    ">=0.28,<1",
+    "--reason",
+    "r",
+    "--forwarded",
+    "no",
+    "--exit-condition",
+    "never",
+    "--origin",
+    "us",
+]
 
 
 def mail(subject: str, patch: bytes, message: str = "Why it is.\n") -> bytes:
@@ -163,7 +174,7 @@ def test_what_is_given_fills_the_headers_of_all(folder: Path, capsys: Out) -> No
     text = (folder / "patches/v0.28.0/one.patch").read_text(encoding="utf-8")
     assert text.split("\n\n")[0] == (
         "Description: One\n Why it is.\nReason: r\nOrigin: us\nForwarded: no\n"
-        "Exit-Condition: never\nApplies-To: ==0.28.0\nAuthor: Jö <j@example.org>\n"
+        "Exit-Condition: never\nApplies-To: >=0.28,<1\nAuthor: Jö <j@example.org>\n"
         "Date: Mon, 30 Nov 2026 10:00:00 +0000"
     )
 
@@ -175,6 +186,7 @@ def test_a_later_import_goes_to_the_end_and_declares_what_it_needs(
     (folder / "patches/v0.28.0/series").write_bytes(
         b"# ours\none.patch # first\ntwo.patch\n# end\n"
     )
+    (folder / "patches/v0.28.0/NOTES.md").write_bytes(b"ours, too\n")
     before = files(folder)
     document = report(capsys, check, *write(three=THREE))
     assert document["base"]["name"] == "0.28.0"
@@ -185,6 +197,26 @@ def test_a_later_import_goes_to_the_end_and_declares_what_it_needs(
     assert b"\nDepends-On: two\n" in (folder / "patches/v0.28.0/three.patch").read_bytes()
     kept = {name: data for name, data in files(folder).items() if name in before}
     assert kept == {**before, "patches/v0.28.0/series": text.encode()}
+
+
+def test_of_two_patches_that_edit_one_place_the_later_depends_on_the_earlier(
+    folder: Path, capsys: Out, check: Check
+) -> None:
+    middle = BODY.replace("    return 2\n", "    print(1)\n    return 2\n")
+    last = middle.replace("    print(1)\n", "    print(1)\n    print(2)\n")
+    names = write(one=diff(BODY, middle, PATH), two=diff(middle, last, PATH))
+    document = report(capsys, check, *names)
+    assert [patch["depends_on"] for patch in document["patches"]] == [[], ["one"]]
+    assert b"\nDepends-On: one\n" in (folder / "patches/v0.28.0/two.patch").read_bytes()
+
+
+def test_a_folder_that_is_no_series_is_left_alone(folder: Path, capsys: Out) -> None:
+    (folder / "patches/v0.28.0").mkdir(parents=True)
+    (folder / "patches/v0.28.0/README").write_bytes(b"hello\n")
+    before = files(folder)
+    assert run(["import", *write(one=ONE), "--base", "0.28.0"]) == 1
+    assert files(folder) == {**before, "one.patch": ONE}
+    assert "patches/v0.28.0: " in capsys.readouterr().err
 
 
 def test_the_comment_of_an_empty_series_stays(folder: Path, capsys: Out) -> None:
@@ -392,12 +424,14 @@ def test_a_quilt_folder_is_taken_in_its_order(folder: Path, capsys: Out, check: 
     (stack / "zz.diff").write_bytes(ONE.replace(b"a/vllm", b"vllm").replace(b"b/vllm", b"vllm"))
     (stack / "aa.diff").write_bytes(TWO)
     (stack / "odd.diff").write_bytes(b"not even a patch\n")
+    (stack / "overlay.toml").write_bytes(b"format = 1\n")
     (stack / "series").write_bytes(b"# ours\nzz.diff -p0 # first\n\naa.diff -p1\n")
     document = report(capsys, check, "debian")
     assert series() == ["zz.patch", "aa.patch"]
     assert document["order"] is None
     assert document["passed_over"] == [
-        {"name": "debian/patches/odd.diff", "reason": "not in the series file"}
+        {"name": "debian/patches/odd.diff", "reason": "not in the series file"},
+        {"name": "debian/patches/overlay.toml", "reason": "no patch"},
     ]
     assert [note for patch in document["patches"] for note in patch["notes"]] == []
 
@@ -437,6 +471,8 @@ def test_a_folder_without_a_series_is_taken_by_name(
     (folder / "in/third.txt").write_bytes(THREE)
     document = report(capsys, check, "in")
     assert series() == ["a.patch", "b.patch", "third.patch"]
+    text = (folder / "patches/v0.28.0/a.patch").read_text()
+    assert "\nOrigin: 0001-a.patch\n" in text
     assert document["passed_over"] == [
         {"name": "in/0000-cover-letter.patch", "reason": "a mail without a patch"},
         {"name": "in/notes.txt", "reason": "no patch"},
@@ -533,6 +569,12 @@ def test_a_commit_without_files_is_passed_over(
     }
 
 
+def test_a_file_that_is_given_twice_is_usage(folder: Path, capsys: Out) -> None:
+    assert run(["import", *write(one=ONE), "one.patch"]) == 2
+    assert capsys.readouterr().err == "error: one.patch: is given twice\n"
+    assert sorted(files(folder)) == ["one.patch"]
+
+
 def test_a_merge_is_refused(repository: git.Repo, folder: Path, capsys: Out) -> None:
     repository.git.checkout("-b", "side", "base")
     (folder / "vllm/new.py").write_text("x = 1\n")
@@ -594,6 +636,15 @@ def test_a_release_that_is_the_same_as_another_takes_none(folder: Path, capsys: 
     )
 
 
+def test_what_is_left_out_of_a_file_is_in_the_report(capsys: Out, check: Check) -> None:
+    text = mail("one", ONE).replace(b"Subject:", b"To: you\nSubject:") + b"Bye.\n"
+    document = report(capsys, check, *write(fix=text))
+    assert document["patches"][0]["notes"][-2:] == [
+        "fix.patch: text after the last section left out: 'Bye.'",
+        "fix.patch: fields of the mail left out: To",
+    ]
+
+
 def test_a_stored_series_that_does_not_apply_is_named(folder: Path, capsys: Out) -> None:
     take(capsys, *write(one=ONE))
     path = folder / "patches/v0.28.0/one.patch"
@@ -617,3 +668,7 @@ def test_another_series_folder_builds_on_those_before_it(
     findings = [f for s in json.loads(capsys.readouterr().out)["series"] for f in s["findings"]]
     assert {f["kind"] for f in findings} == {"header"}
     assert run(["import", "three.patch", "--series", "../other"]) == 1
+    assert capsys.readouterr().err == (
+        "error: ../other: is not a series folder of this repository, expected patches, ours\n"
+        "hint: add it to `series` in [tool.patchkit] of pyproject.toml\n"
+    )
