@@ -104,7 +104,7 @@ def open_new(
     def publish(ids: tuple[str, ...]) -> None:
         state = state_of(stack, path, key, ids, number)
         place = state_path(workspace.state_folder, stack.release)
-        workspace.commit([Replacement(place, format_state(state))])
+        workspace.commit([Replacement(place, format_state(state, place))])
 
     ids = worktree.create(path, commits, number, publish, progress)
     return state_of(stack, path, key, ids, number)
@@ -131,7 +131,7 @@ def stand_elsewhere(
     number = places[key] if key is not None else len(commits) - 1
     state = state_of(stack, path, key, ids, number)
     place = state_path(workspace.state_folder, stack.release)
-    workspace.commit([Replacement(place, format_state(replace(state, replaced=None)))])
+    workspace.commit([Replacement(place, format_state(state, place))])
     worktree.check_out(path, state.commit)
     return state
 
