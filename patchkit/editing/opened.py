@@ -157,13 +157,25 @@ def advance(
     return replace(state, sources=sources, replaced=worktree.head(path))
 
 
-def close(workspace: Workspace, release: str) -> None:
-    """Remove the work tree of a release and what is known of it."""
+def default_path(state_folder: Path, release: str) -> Path:
+    """Return where the work tree of a release lies unless the person says otherwise."""
+    return state_path(state_folder, release).with_suffix("")
+
+
+def close(workspace: Workspace, release: str) -> Path:
+    """Remove the work tree of a release and what is known of it; return where it was.
+
+    Where the state cannot be read, it is the one in the usual place.
+    """
     place = state_path(workspace.state_folder, release)
-    state = read_state(place)
-    if state is not None:
-        worktree.discard(Path(state.path))
+    try:
+        state = read_state(place)
+    except PatchkitError:
+        state = None
+    path = Path(state.path) if state else default_path(workspace.state_folder, release)
+    worktree.discard(path)
     workspace.commit([Replacement(place, None)])
+    return path
 
 
 def commits_of(stack: Stack) -> tuple[list[Commit], dict[Key, int]]:
