@@ -20,7 +20,7 @@ from patchkit.editing.stack import (
     own_folder,
     read_release,
 )
-from patchkit.editing.state import EditState, read_state, state_path
+from patchkit.editing.state import EditState
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.repository.workspace import Workspace
 
@@ -99,7 +99,11 @@ def _open(
     with render.progress() as progress:
         stack = open_stack(config, release, tree_opener(config, progress))
         if found is None:
-            place = path.absolute() if path is not None else _default_path(config, release)
+            place = (
+                path.absolute()
+                if path is not None
+                else opened_trees.default_path(config.state_folder, release)
+            )
             state = opened_trees.open_new(workspace, stack, place, key, progress)
             return _document("opened", state, stack)
     return _again(workspace, found, stack, key, path, discard=discard, named=patch is not None)
@@ -141,32 +145,34 @@ def _close(
     config: Config, workspace: Workspace, release: str | None, *, discard: bool
 ) -> dict[str, Any]:
     release = opened_trees.only_open(config.state_folder, release)
-    state = read_state(state_path(config.state_folder, release))
-    found = opened_trees.find_opened(config.state_folder, release)
-    if found is not None and found.changes and not discard:
-        raise opened_trees.refuse_unrecorded(found, shown_path(found.path))
-    opened_trees.close(workspace, release)
-    assert state is not None
-    return _report("closed", state, (), ())
-
-
-def _default_path(config: Config, release: str) -> Path:
-    return config.state_folder / "edit" / f"v{release}"
+    if not discard:  # with it, neither state nor tree has to be readable
+        found = opened_trees.find_opened(config.state_folder, release)
+        if found is not None and found.changes:
+            raise opened_trees.refuse_unrecorded(found, shown_path(found.path))
+    path = opened_trees.close(workspace, release)
+    return _report("closed", release, path, None, None, (), ())
 
 
 def _document(
     what: str, state: EditState, stack: Stack, found: OpenedTree | None = None
 ) -> dict[str, Any]:
+    several = len(stack.stored) > 1
     names = [(layer.folder, layer.name) for layer in stack.layers]
     at = names.index((state.folder or "", state.patch)) if state.patch else len(names) - 1
-    several = len(stack.stored) > 1
     later = tuple("/".join(key) if several else key[1] for key in names[at + 1 :])
     changed = tuple(change.path for change in found.changes) if found is not None else ()
-    return _report(what, state, changed, later)
+    path = Path(state.path)
+    return _report(what, state.release, path, state.folder, state.patch, changed, later)
 
 
 def _report(
-    what: str, state: EditState, changed: tuple[str, ...], later: tuple[str, ...]
+    what: str,
+    release: str,
+    path: Path,
+    folder: str | None,
+    patch: str | None,
+    changed: tuple[str, ...],
+    later: tuple[str, ...],
 ) -> dict[str, Any]:
     """Return the report of a work tree, as docs/schema/edit-1.json describes it."""
     return {
@@ -174,10 +180,10 @@ def _report(
         "ok": True,
         "exit_code": int(ExitCode.DONE),
         "state": what,
-        "path": shown_path(Path(state.path)),
-        "release": state.release,
-        "folder": state.folder,
-        "patch": state.patch,
+        "path": shown_path(path),
+        "release": release,
+        "folder": folder,
+        "patch": patch,
         "changed": list(changed),
         "later": list(later),
     }

@@ -176,7 +176,7 @@ def _store(
         key = (recorded.folder, recorded.patch)
     new = opened_trees.advance(opened, stack, replace(stack, layers=layers), sources, key)
     place = state_path(workspace.state_folder, state.release)
-    deliver(workspace, [plan], [Replacement(place, format_state(new))])
+    deliver(workspace, [plan], [Replacement(place, format_state(new, place))])
     worktree.stand_at(opened.path, new.commit, new.series)
 
 

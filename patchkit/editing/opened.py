@@ -104,7 +104,7 @@ def open_new(
     def publish(ids: tuple[str, ...]) -> None:
         state = state_of(stack, path, key, ids, number)
         place = state_path(workspace.state_folder, stack.release)
-        workspace.commit([Replacement(place, format_state(state))])
+        workspace.commit([Replacement(place, format_state(state, place))])
 
     ids = worktree.create(path, commits, number, publish, progress)
     return state_of(stack, path, key, ids, number)
@@ -131,7 +131,7 @@ def stand_elsewhere(
     number = places[key] if key is not None else len(commits) - 1
     state = state_of(stack, path, key, ids, number)
     place = state_path(workspace.state_folder, stack.release)
-    workspace.commit([Replacement(place, format_state(replace(state, replaced=None)))])
+    workspace.commit([Replacement(place, format_state(state, place))])
     worktree.check_out(path, state.commit)
     return state
 
@@ -157,13 +157,25 @@ def advance(
     return replace(state, sources=sources, replaced=worktree.head(path))
 
 
-def close(workspace: Workspace, release: str) -> None:
-    """Remove the work tree of a release and what is known of it."""
+def default_path(state_folder: Path, release: str) -> Path:
+    """Return where the work tree of a release lies unless the person says otherwise."""
+    return state_path(state_folder, release).with_suffix("")
+
+
+def close(workspace: Workspace, release: str) -> Path:
+    """Remove the work tree of a release and what is known of it; return where it was.
+
+    Where the state cannot be read, it is the one in the usual place.
+    """
     place = state_path(workspace.state_folder, release)
-    state = read_state(place)
-    if state is not None:
-        worktree.discard(Path(state.path))
+    try:
+        state = read_state(place)
+    except PatchkitError:
+        state = None
+    path = Path(state.path) if state else default_path(workspace.state_folder, release)
+    worktree.discard(path)
     workspace.commit([Replacement(place, None)])
+    return path
 
 
 def commits_of(stack: Stack) -> tuple[list[Commit], dict[Key, int]]:

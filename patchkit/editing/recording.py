@@ -137,6 +137,7 @@ def record(
     left_at = layers[at - 1].after if at else stack.grounds[folder]
     tree = edited_tree(opened, left_at)
     touched = frozenset(change.path for change in opened.changes)
+    _refuse_overlaid(opened, stack, touched)
     name = into.name if isinstance(into, NewPatch) else into
     change = f"the changes of {name}"
     below = [draft_of(layer) for layer in layers[:at]]
@@ -158,6 +159,20 @@ def record(
         change=change, accept_drift=accept_drift, progress=progress,
     )  # fmt: skip
     return _recorded(stack, revision, folder, name)
+
+
+def _refuse_overlaid(opened: OpenedTree, stack: Stack, touched: frozenset[str]) -> None:
+    """Raise PatchkitError where a file was changed that has its source in the repository."""
+    for stored in stack.stored.values():
+        overlay = stored.series.overlay
+        for entry in overlay.entries if overlay is not None else ():
+            if entry.path in touched:
+                raise PatchkitError(
+                    f"comes from the overlay of {stored.place}",
+                    place=f"{opened.state.path}/{entry.path}",
+                    expected="a file of the release or of a patch",
+                    hint=f"edit {entry.source} instead, and its sha256 in overlay.toml",
+                )
 
 
 def _brought_down(stack: Stack, folder: str, into: str, at: int, changes: Draft) -> list[Draft]:

@@ -43,29 +43,32 @@ def read_state(path: Path) -> EditState | None:
     """Return the state in a file, None where there is none."""
     if not path.is_file():
         return None
-    return parse_state(path.read_bytes(), str(path))
+    return parse_state(path.read_bytes(), path)
 
 
-def parse_state(data: bytes, place: str) -> EditState:
-    """Return the state from its JSON text."""
+def parse_state(data: bytes, place: Path) -> EditState:
+    """Return the state from the JSON text in a file; `place` is the file."""
     hint = "save what you changed in the work tree, and `patchkit edit --close --discard`"
     try:
         document: dict[str, Any] = json.loads(data)
         found = document.pop("format")
     except (ValueError, KeyError, TypeError, AttributeError) as err:
-        raise PatchkitError("damaged state", place=place, hint=hint) from err
+        raise PatchkitError("damaged state", place=str(place), hint=hint) from err
     if found != FORMAT:
         raise PatchkitError(
-            f"state of format {found}", place=place, expected=f"format {FORMAT}",
+            f"state of format {found}", place=str(place), expected=f"format {FORMAT}",
             hint="finish it with the patchkit that began it",
         )  # fmt: skip
     try:
-        return EditState(**document)
-    except TypeError as err:
-        raise PatchkitError("damaged state", place=place, hint=hint) from err
+        return EditState(**{**document, "path": str(place.parent / document["path"])})
+    except (KeyError, TypeError) as err:
+        raise PatchkitError("damaged state", place=str(place), hint=hint) from err
 
 
-def format_state(state: EditState) -> bytes:
-    """Return the JSON text of a state."""
-    text = json.dumps({"format": FORMAT, **asdict(state)}, indent=1, ensure_ascii=False)
-    return text.encode() + b"\n"
+def format_state(state: EditState, place: Path) -> bytes:
+    """Return the JSON text of a state; a work tree beside the file is told from there."""
+    path = Path(state.path)
+    beside = path.is_relative_to(place.parent)
+    shown = path.relative_to(place.parent).as_posix() if beside else str(path)
+    document = {"format": FORMAT, **asdict(state), "path": shown}
+    return json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from patchkit import cli
 from patchkit.cli import run
 from patchkit.diff import diff_files, format_files
 from patchkit.editing import worktree
-from patchkit.repository.workspace import Workspace
+from patchkit.repository import workspace
 from patchkit.series.overlay import Overlay, format_overlay, overlay_entry
 from patchkit.tree import SourceTree
 from tests.editing.store import (
@@ -23,6 +24,7 @@ from tests.editing.store import (
     ONE,
     OTHER,
     SIZE,
+    TWO,
     edited,
     header,
     lay_out,
@@ -552,61 +554,186 @@ def test_a_removed_repository_never_sends_git_into_the_one_around(
     assert (store / "mine.txt").read_bytes() == b"mine"
 
 
-def test_killed_while_the_tree_is_made_the_next_edit_starts_anew(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for point in ("write_commits", "_git"):
-        with monkeypatch.context() as patch:
-            patch.setattr(worktree, point, _killed)
-            with pytest.raises(Killed):
-                run_killed(["edit", "two"])
-        assert not (store / WHERE).exists()
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", _killed)
-        with pytest.raises(Killed):
-            run_killed(["edit", "two"])
-    assert not (store / WHERE).exists()
-    assert run(["edit", "four"]) == 0
-    assert files(store / WHERE) == FOUR
-    left = sorted(path.name for path in (store / WHERE).parent.iterdir())
-    assert left == ["v0.28.0", "v0.28.0.json"]
-
-
-def test_killed_while_it_is_recorded_nothing_is_stored_or_all_of_it_is(
-    store: Path, opened: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    change(opened, SIZE, b"n + n", b"2 * n")
-    before = read(store)
-    with monkeypatch.context() as patch:
-        patch.setattr(Workspace, "_write_journal", _killed)
-        with pytest.raises(Killed):
-            run_killed(["record"])
-    kept = {n: d for n, d in read(store).items() if "patchkit-new" not in n}
-    assert kept == before
-    with monkeypatch.context() as patch:
-        patch.setattr(worktree, "stand_at", _killed)
-        with pytest.raises(Killed):
-            run_killed(["record"])
-    assert b"2 * n" in read(store)["patches/v0.28.0/two.patch"]
-    assert run(["record"]) == 0  # moves git's branch to what was stored
-    assert git(opened, "status", "--porcelain") == ""
-    assert run(["check", "--frozen"]) == 0
-
-
 class Killed(BaseException):
     """What nothing of ours catches, as a kill."""
 
 
-def _killed(*_: object, **__: object) -> None:
-    raise Killed
+class Countdown:
+    """Kills at the nth call of any of some functions."""
+
+    POINTS: tuple[tuple[Any, str], ...] = (
+        (worktree, "_run"), (worktree, "write_commits"), (workspace, "_settle"),
+        (workspace.Workspace, "_write_journal"), (Path, "rename"),
+    )  # fmt: skip
+
+    def __init__(self, calls: int) -> None:
+        self.left = calls
+
+    def run(self, words: list[str]) -> bool:
+        """Run a command line and return whether it came to its end."""
+        with pytest.MonkeyPatch.context() as patch:
+            for owner, name in self.POINTS:
+                patch.setattr(owner, name, self._counted(getattr(owner, name)))
+            try:
+                cli.patchkit.main(words, prog_name="patchkit", standalone_mode=False)
+            except Killed:
+                return False
+        return True
+
+    def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.left -= 1
+            if self.left == 0:
+                raise Killed
+            return function(*args, **kwargs)
+
+        return counted
 
 
-def run_killed(words: list[str]) -> None:
-    """Run a command line that is killed in the middle: nothing of ours catches that."""
-    cli.patchkit.main(words, prog_name="patchkit", standalone_mode=False)
+def test_killed_anywhere_edit_leaves_no_half_tree(store: Path) -> None:
+    calls, ended = 0, False
+    while not ended:
+        calls += 1
+        ended = Countdown(calls).run(["edit", "two"])
+        assert not (store / WHERE).exists() or files(store / WHERE) == TWO
+        assert run(["edit", "four"]) == 0
+        assert files(store / WHERE) == FOUR
+        assert git(store / WHERE, "status", "--porcelain") == ""
+        assert run(["edit", "--close"]) == 0
+    assert calls > 10
+    assert [path.name for path in (store / WHERE).parent.iterdir()] == []
 
 
-def test_an_overlay_is_a_commit_of_its_own_below_the_patches(store: Path) -> None:
+def test_killed_anywhere_record_stores_all_or_nothing(
+    store: Path, opened: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    copies = tmp_path.parent / f"{tmp_path.name}-copies"
+    wanted = None
+    for calls in (0, *range(1, 80)):
+        here = copies / str(calls)
+        shutil.copytree(store, here, symlinks=True)
+        monkeypatch.chdir(here)
+        ended = Countdown(calls).run(["record"])
+        assert run(["record"]) == 0  # what was begun is finished first, or begun anew
+        found = {**read(here), **files(here / WHERE)}
+        wanted = wanted or found
+        assert found == wanted
+        assert git(here / WHERE, "status", "--porcelain") == ""
+        assert git(here / WHERE, "log", "--format=%s").split("\n")[:2] == ["two", "one"]
+        shutil.rmtree(here)
+        if ended and calls:
+            break
+    assert 10 < calls < 79
+    assert b"2 * n" in wanted["patches/v0.28.0/two.patch"]
+
+
+def test_a_kill_before_the_journal_is_as_if_nothing_had_been(
+    store: Path, opened: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    before = read(store)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workspace.Workspace, "_write_journal", killed)
+        with pytest.raises(Killed):
+            cli.patchkit.main(["record"], prog_name="patchkit", standalone_mode=False)
+    assert {n: d for n, d in read(store).items() if "patchkit-new" not in n} == before
+    assert b"2 * n" in (opened / SIZE).read_bytes()
+
+
+def test_a_damaged_repository_never_sends_git_into_the_one_around(
+    store: Path, opened: Path, capsys: Out
+) -> None:
+    git(store, "init", "-q")
+    write(store, "mine.txt", b"mine")
+    (opened / ".git/HEAD").unlink()
+    assert run(["edit", "one", "--discard"]) == 1
+    assert "git " in capsys.readouterr().err
+    assert (store / "mine.txt").read_bytes() == b"mine"
+    assert git(store, "branch", "--list", "--all") == ""
+    assert run(["edit", "--close", "--discard"]) == 0
+    assert not opened.exists()
+
+
+def test_a_configuration_that_git_cannot_read_does_not_matter(
+    store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    home = tmp_path_factory.mktemp("home")
+    write(home, ".gitconfig", b"[core\n")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
+    assert run(["edit"]) == 0
+    assert files(store / WHERE) == FOUR
+
+
+def test_attributes_in_the_tree_change_no_byte(store: Path, opened: Path) -> None:
+    write(opened, "vllm/.gitattributes", b"* text=auto ident\n")
+    write(opened, "vllm/dos.py", b"# $Id: x$\r\nx = 1\r\n")
+    assert run(["record"]) == 0
+    patch = read(store)["patches/v0.28.0/two.patch"]
+    assert b"+# $Id: x$\r\n+x = 1\r\n" in patch
+    assert run(["edit", "one"]) == 0
+    assert run(["edit", "two"]) == 0
+    assert (opened / "vllm/dos.py").read_bytes() == b"# $Id: x$\r\nx = 1\r\n"
+
+
+def test_a_mode_can_be_taken_back(store: Path, opened: Path) -> None:
+    (opened / OTHER).chmod(0o755)
+    assert run(["record"]) == 0
+    (opened / OTHER).chmod(0o644)
+    assert run(["record"]) == 0
+    assert b"mode" not in read(store)["patches/v0.28.0/two.patch"]
+
+
+def test_a_file_that_a_wheel_would_not_hold_can_be_changed_where_the_tree_has_it(
+    store: Path, trees: Trees
+) -> None:
+    trees["v0.28.0"] = tree({**BASE, "tests/test_x.py": b"x = 1\n"})
+    assert run(["edit"]) == 0
+    change(store / WHERE, "tests/test_x.py", b"1", b"2")
+    assert run(["record", "--new", "more"]) == 0
+    assert b"+x = 2\n" in read(store)["patches/v0.28.0/more.patch"]
+    assert git(store / WHERE, "status", "--porcelain") == ""
+
+
+def test_a_repository_that_was_moved_finds_its_work_tree(
+    store: Path, opened: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Out
+) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    moved = tmp_path.parent / f"{tmp_path.name}-moved"
+    shutil.copytree(store, moved, symlinks=True)
+    shutil.rmtree(opened)
+    monkeypatch.chdir(moved)
+    assert run(["record"]) == 0
+    assert said(capsys)[0] == "patches/v0.28.0: two.patch: changed"
+    assert b"2 * n" in read(moved)["patches/v0.28.0/two.patch"]
+
+
+@pytest.mark.parametrize(
+    ("data", "fact"),
+    [
+        (b"{", "damaged state"),
+        (b'{"format": 1}', "damaged state"),
+        (b'{"format": 9}', "state of format 9, expected format 1"),
+    ],
+)
+def test_a_state_that_cannot_be_read_is_refused(
+    store: Path, opened: Path, capsys: Out, data: bytes, fact: str
+) -> None:
+    write(store, f"{WHERE}.json", data)
+    assert run(["record"]) == 1
+    assert fact in capsys.readouterr().err
+    assert run(["edit", "--close"]) == 1
+    assert opened.is_dir()
+    assert run(["edit", "--close", "--discard"]) == 0
+    assert list(opened.parent.iterdir()) == []
+
+
+def test_an_overlay_is_a_commit_of_its_own_below_the_patches(store: Path, capsys: Out) -> None:
     write(store, "src/extra.py", b"EXTRA = 1\n")
     entry = overlay_entry("src/extra.py", "vllm/extra.py", b"EXTRA = 1\n")
     write(store, "patches/v0.28.0/overlay.toml", format_overlay(Overlay((entry,))))
@@ -616,6 +743,14 @@ def test_an_overlay_is_a_commit_of_its_own_below_the_patches(store: Path) -> Non
     assert git(at, "log", "--format=%s").split("\n")[-3:-1] == [
         "overlay of patches", "vllm 0.28.0",
     ]  # fmt: skip
+    change(at, "vllm/extra.py", b"1", b"2")
+    assert run(["record", "one"]) == 1
+    assert capsys.readouterr().err == (
+        f"error: {at}/vllm/extra.py: comes from the overlay of patches/v0.28.0, expected a file of "
+        "the release or of a patch\n"
+        "hint: edit src/extra.py instead, and its sha256 in overlay.toml\n"
+    )
+    change(at, "vllm/extra.py", b"2", b"1")
     change(at, SIZE, b"* 32", b"* 64")
     assert run(["record", "one"]) == 0
     assert read(store)["patches/v0.28.0/overlay.toml"] == format_overlay(Overlay((entry,)))
