@@ -215,6 +215,21 @@ def test_the_next_one_is_tried_where_the_first_does_not_hold() -> None:
     assert result.tree.files[PATH].decode() == RESOLVED
 
 
+def test_what_was_made_of_a_drift_is_replayed_where_it_drifts_again() -> None:
+    spec = "vllm/spec.py"
+    uses = BASE.replace("    b(x)\n", "    b(x, x.stride)\n")
+    base = {PATH: BASE, spec: "class Spec:\n    stride = 1\n"}
+    target = {PATH: BASE, spec: "class Spec:\n    width = 1\n"}
+    patch = diff(BASE, uses)
+    assert move(target, patch=patch, base=base).drifted
+    made = resolution(BASE, BASE.replace("b(x)", "b(x, x.width)"), patch)
+    result = move(target, made, patch=patch, base=base)
+    assert not result.drifted
+    assert result.tree.files[PATH].decode() == BASE.replace("b(x)", "b(x, x.width)")
+    # where nothing has drifted it lands as it was authored
+    assert move(base, made, patch=patch, base=base).tree.files[PATH].decode() == uses
+
+
 BODY = "".join(f"    s{n}(x)\n" for n in range(9))
 TWO = f"def f(x):\n    a(x)\n{BODY}    b(x)\n    return x\n"
 TWO_AUTHORED = TWO.replace("a(x)\n", "a(x, mine=1)\n").replace("b(x)\n", "b(x, mine=1)\n")

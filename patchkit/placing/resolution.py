@@ -41,9 +41,7 @@ class Resolution:
     @property
     def key(self) -> str:
         """What tells it apart: which hunks of which patch, for which release and file."""
-        made = self.adaptation
-        said = "\0".join((self.patch, made.release, made.path, *made.base_hunks))
-        return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+        return key_of(self.patch, self.adaptation)
 
     @property
     def texts(self) -> tuple[bytes, bytes] | None:
@@ -72,6 +70,12 @@ class Resolution:
                 return None
             found += same
         return tuple(found)
+
+
+def key_of(patch: str, made: Adaptation) -> str:
+    """Return what tells the resolution that an adaptation is apart from others."""
+    said = "\0".join((patch, made.release, made.path, *made.base_hunks))
+    return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
 
 
 def _hunks(path: str, text: str) -> tuple[Hunk, ...]:
