@@ -326,6 +326,9 @@ def _conclude(
         render.show_json(document)
     elif report.table:
         render_resolve.show_table(document["outcomes"])
+        if state is not None:
+            how = "stopped; `patchkit rebase --status` says where, and how to go on"
+            render.say(how, to_stderr=True)
     else:
         render.show_rebase(document, moves)
         for note in notes:

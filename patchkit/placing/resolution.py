@@ -102,8 +102,6 @@ def _definitions(path: str, before: bytes, after: bytes) -> str:
     changes = diff_lines(old, new)
     kept = _lines_around(before, len(old), changes)
     texts = _narrowed(old, new, changes, kept)
-    if any(try_module(text) is None for text in texts):
-        texts = before, after
     context = max(text.count(b"\n") for text in texts) + 1
     section = diff_files({path: texts[0]}, {path: texts[1]}, context=context)[0]
     return b"".join(format_hunk(hunk) for hunk in section.hunks).decode("utf-8")

@@ -39,7 +39,7 @@ def remembered(
     stored: Iterable[tuple[str, str]],
     release: str | None,
 ) -> list[Replacement]:
-    """Return what is to be written of the memory of each series folder, where anything changes.
+    """Return what is to be written of the memory of each series folder that is concerned.
 
     `made` are new resolutions, `stored` the keys of those that a stored release now rests on,
     each with its folder.
@@ -51,8 +51,7 @@ def remembered(
         new = with_resolutions(known, (r for f, r in made if f == folder))
         if release is not None:
             new = used(new, (key for f, key in stored if f == folder), release)
-        if new != known:
-            wanted.append(memory_file(root, folder, new))
+        wanted.append(memory_file(root, folder, new))
     return wanted
 
 

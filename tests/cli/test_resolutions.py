@@ -65,6 +65,9 @@ def test_what_is_resolved_once_is_not_asked_again_on_a_later_release(
     after = {PAGES: LATER[PAGES].replace(b"blocks << 4", b"(blocks << 4) + 1")}
     assert files(resolved)["patches/v0.33.0/pages.patch"] == patch(LATER, after)
     assert b'used_on = ["0.30.0", "0.33.0"]\n' in files(resolved)[MEMORY]
+    write(resolved, "patches/v0.33.0/pages.patch", patch(LATER, {PAGES: b"x = 1\n"}))
+    assert run(["rebase", "v0.33.0", "--from", "v0.28.0", "--update"]) == 0
+    assert b'used_on = ["0.30.0", "0.33.0"]\n' in files(resolved)[MEMORY]
 
 
 def test_people_are_told_what_was_replayed(resolved: Path, capsys: Out) -> None:
@@ -100,6 +103,22 @@ def test_a_resolution_outlives_the_rebase_that_is_given_up(
     assert document["state"]["patch"] == "limit.patch"
     # what was replayed is in the copy to edit
     assert files(store / ".patchkit/rebase")[f"files/{PAGES}"] == first
+
+
+def test_what_was_replayed_is_in_the_copy_to_edit(store: Path, trees: Trees) -> None:
+    tail = b"\n\ndef far():\n    return 1\n"
+    both = {PAGES: AUTHORED[PAGES] + tail.replace(b"1", b"2")}
+    trees["v0.28.0"] = tree("0.28.0", {PAGES: BASE[PAGES] + tail})
+    trees["v0.30.0"] = tree("0.30.0", {PAGES: CHANGED[PAGES] + tail})
+    trees["v0.31.0"] = tree("0.31.0", {PAGES: CHANGED[PAGES] + tail.replace(b"1", b"3")})
+    write(store, "patches/v0.28.0/pages.patch", patch({PAGES: BASE[PAGES] + tail}, both))
+    run(["rebase", "v0.30.0"])
+    write(store, f".patchkit/rebase/files/{PAGES}", EDITED + tail.replace(b"1", b"2"))
+    assert run(RESOLVE) == 0
+    assert run(["rebase", "v0.31.0", "--from", "v0.28.0"]) == 3
+    assert files(store / ".patchkit/rebase")[f"files/{PAGES}"] == (
+        EDITED + tail.replace(b"1", b"3")
+    )
 
 
 def test_a_renamed_patch_on_another_base_is_known_by_its_hunk(
