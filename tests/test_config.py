@@ -36,6 +36,16 @@ def test_pins_beside_pyproject_are_found_unless_others_are_named(tmp_path: Path)
     assert find_config(tmp_path).pins_to_write == tmp_path.resolve() / "other.toml"
 
 
+def test_a_history_is_a_repository_relative_to_the_root(tmp_path: Path) -> None:
+    write(tmp_path, '[tool.patchkit]\nhistory = "../vllm"\n')
+    assert find_config(tmp_path).history == tmp_path.resolve() / "../vllm"
+    write(tmp_path, "[tool.patchkit]\nhistory = 1\n")
+    with pytest.raises(UsageError) as caught:
+        find_config(tmp_path)
+    text = "history is a number, expected the path of a git repository"
+    assert str(caught.value).endswith(f"pyproject.toml: {text}")
+
+
 def test_pins_are_written_beside_pyproject_where_there_are_none(tmp_path: Path) -> None:
     write(tmp_path, "[tool.patchkit]\n")
     assert find_config(tmp_path).pins is None
@@ -48,7 +58,7 @@ def test_pins_are_written_beside_pyproject_where_there_are_none(tmp_path: Path) 
         (
             'serie = ["a"]',
             "unknown key 'serie' in [tool.patchkit], expected one of series, pins, profile, "
-            "selections",
+            "selections, history",
         ),
         (
             'series = "patches"',

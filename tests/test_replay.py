@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from difflib import unified_diff
+from typing import Any
 
 import pytest
 
 from patchkit import RebaseResult, SourceTree
 from patchkit.diff import parse_patch
-from patchkit.placing.adaptation import make_adaptation
+from patchkit.outcome import Status
+from patchkit.placing import replay as replaying
+from patchkit.placing.adaptation import Replay, make_adaptation
+from patchkit.placing.landed import Landing
 from patchkit.placing.resolution import Resolution, make_resolution
+from patchkit.placing.verdict import Verdict
 from patchkit.stacking.rebase import PatchInput, rebase_series
 
 PATH = "vllm/mod.py"
@@ -215,6 +221,21 @@ def test_the_next_one_is_tried_where_the_first_does_not_hold() -> None:
     assert result.tree.files[PATH].decode() == RESOLVED
 
 
+def test_what_was_made_of_a_drift_is_replayed_where_it_drifts_again() -> None:
+    spec = "vllm/spec.py"
+    uses = BASE.replace("    b(x)\n", "    b(x, x.stride)\n")
+    base = {PATH: BASE, spec: "class Spec:\n    stride = 1\n"}
+    target = {PATH: BASE, spec: "class Spec:\n    width = 1\n"}
+    patch = diff(BASE, uses)
+    assert move(target, patch=patch, base=base).drifted
+    made = resolution(BASE, BASE.replace("b(x)", "b(x, x.width)"), patch)
+    result = move(target, made, patch=patch, base=base)
+    assert not result.drifted
+    assert result.tree.files[PATH].decode() == BASE.replace("b(x)", "b(x, x.width)")
+    # where nothing has drifted it lands as it was authored
+    assert move(base, made, patch=patch, base=base).tree.files[PATH].decode() == uses
+
+
 BODY = "".join(f"    s{n}(x)\n" for n in range(9))
 TWO = f"def f(x):\n    a(x)\n{BODY}    b(x)\n    return x\n"
 TWO_AUTHORED = TWO.replace("a(x)\n", "a(x, mine=1)\n").replace("b(x)\n", "b(x, mine=1)\n")
@@ -243,6 +264,71 @@ def test_two_in_one_definition_are_replayed_together() -> None:
     result = move(TWO_TARGET, one, two, patch=patch, base=TWO)
     assert [str(o.method) for o in result.outcomes] == ["adaptation", "adaptation"]
     assert result.tree.files[PATH].decode() == TWO_RESOLVED
+
+
+def test_what_waits_in_the_same_definition_is_there_as_when_it_was_resolved() -> None:
+    authored = TWO.replace("a(x)\n", "mine = a(x)\n").replace("b(x)\n", "b(x, mine)\n")
+    patch, target = diff(TWO, authored), TWO.replace("    a(x)\n", "    c(x)\n")
+    assert [str(o.status) for o in move(target, patch=patch, base=TWO).outcomes] == [
+        "conflicted",
+        "blocked",
+    ]
+    before = target.replace("b(x)\n", "b(x, mine)\n")
+    after = before.replace("    c(x)\n", "    mine = c(x)\n")
+    result = move(target, resolution(before, after, patch), patch=patch, base=TWO)
+    assert result.tree.files[PATH].decode() == after
+    assert [o.replayed.how if o.replayed else None for o in result.outcomes] == ["exact", None]
+
+
+def test_one_that_falls_takes_none_with_it() -> None:
+    base = BASE.replace("def last(x):\n    return x", f"def last(x):\n{BODY}    return d(x)")
+    authored = base.replace("b(x)\n", "b(x, mine=1)\n").replace("d(x)", "d(x, mine=1)")
+    patch = diff(base, authored)
+    target = base.replace("    b(x)\n", "    c(x)\n").replace("d(x)", "e(x)")
+    falls = resolution(target, target.replace("c(x)", "c(x, nowhere)"), patch, (1,))
+    stays = resolution(target, target.replace("e(x)", "e(x, mine=1)"), patch, (2,))
+    for memory in ((falls, stays), (stays, falls)):
+        result = move(target, *memory, patch=patch, base=base)
+        assert [str(o.status) for o in result.outcomes] == ["conflicted", "placed"]
+        assert "does not hold: name `nowhere` is not bound" in (result.outcomes[0].reason or "")
+        assert result.tree.files[PATH].decode() == target.replace("e(x)", "e(x, mine=1)")
+
+
+def test_what_lands_by_itself_goes_before_what_is_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patch = diff(TWO, TWO_AUTHORED)
+    target = TWO.replace("    a(x)\n", "    c(x)\n")
+    before = target.replace("b(x)\n", "b(x, mine=1)\n")
+    made = resolution(before, before.replace("c(x)", "c(x, mine=1)"), patch, (1,))
+    assert move(target, made, patch=patch, base=TWO).ok
+    land = replaying.land_patch
+
+    def unseating(*args: Any, **kwargs: Any) -> Landing:
+        landing = land(*args, **kwargs)
+        if not any(isinstance(a, Replay) for a in kwargs.get("adaptations", ())):
+            return landing
+        gone = Verdict(Status.CONFLICTED, reason="unseated")
+        return replace(landing, verdicts={**landing.verdicts, 2: gone})
+
+    monkeypatch.setattr(replaying, "land_patch", unseating)
+    result = move(target, made, patch=patch, base=TWO)
+    assert [str(o.status) for o in result.outcomes] == ["conflicted", "placed"]
+    assert (result.outcomes[0].reason or "").endswith(
+        "does not hold: other hunks would not land any more"
+    )
+
+
+def test_a_change_that_would_go_into_two_files_is_not_carried() -> None:
+    body = "".join(f"    s{n}(x)\n" for n in range(8))
+    two = f"def f(x):\n    b(x)\n\n\ndef g(x):\n{body}    d(x)\n    return x\n"
+    resolved = two.replace("b(x)", "b(x, 1)").replace("d(x)", "d(x, 1)")
+    patch = diff(two.replace("b(x)", "z(x)"), two.replace("b(x)", "z(mine)"))
+    made = resolution(two, resolved, patch)
+    f, _, g = two.partition("\n\n\n")
+    target = {PATH: f.replace("b(x)", "b(x)\n    more(x)"), "vllm/moved.py": g}
+    result = move(target, made, patch=patch, base=two.replace("b(x)", "z(x)"))
+    assert (result.outcomes[0].reason or "").endswith("its change would go into several files")
 
 
 def test_a_hunk_that_waited_for_a_replayed_one_lands_with_it() -> None:

@@ -21,7 +21,7 @@ from patchkit.repository.deliver import (
     Storing,
     plan_deliveries,
     replacements,
-    replays_stored,
+    resolutions_stored,
 )
 from patchkit.repository.memory import remembered
 from patchkit.repository.move import Request, SeriesMove, move_all
@@ -317,8 +317,8 @@ def _conclude(
         workspace.commit([Replacement(folder, content), git, *learnt])
     elif all(delivery.storing is not Storing.DIFFERS for delivery in deliveries):
         done = emptied(config)
-        release, replayed = request.release, replays_stored(moves, deliveries)
-        learnt = remembered(config.root, made, replayed, release)
+        release, used = request.release, resolutions_stored(request, moves, deliveries)
+        learnt = remembered(config.root, made, used, release)
         workspace.commit([*replacements(config, request, moves, deliveries), *learnt, *done])
     document = rebase_document(moves, deliveries, state, shown_folder(config))
     document["notes"] += notes
@@ -326,6 +326,9 @@ def _conclude(
         render.show_json(document)
     elif report.table:
         render_resolve.show_table(document["outcomes"])
+        if state is not None:
+            how = "stopped; `patchkit rebase --status` says where, and how to go on"
+            render.say(how, to_stderr=True)
     else:
         render.show_rebase(document, moves)
         for note in notes:

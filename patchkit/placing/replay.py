@@ -6,7 +6,7 @@ change can be placed on them and proven. What does not hold is said beside the c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from patchkit.diff import Patch, diff_files
@@ -38,17 +38,19 @@ def land_remembering(
     adaptations: Sequence[Adaptation] = (),
     missing: Sequence[Missing] = (),
     banned: Mapping[int, Verdict] | None = None,
+    unsettled: Collection[int] = (),
 ) -> Landing:
     """Return what a patch does to a target, as `land_patch` does, with the memory of resolutions.
 
-    Those made for a patch of the same name go first, then those made for the very release, then
-    what was made last.
+    `unsettled` are hunks that land by themselves, but not for good. Resolutions made for a patch of
+    the same name go first, then those made for the very release, then what was made last.
     """
     stopped = dict(banned or {})
     landing = land_patch(
         plan, base, target, adaptations=adaptations, missing=missing, banned=stopped
     )
     there = {number for number, verdict in landing.verdicts.items() if is_there(verdict)}
+    there -= set(unsettled)
     left = set(landing.verdicts) - there - set(stopped)
     if not memory or not left:
         return landing

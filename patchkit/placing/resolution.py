@@ -42,9 +42,7 @@ class Resolution:
     @property
     def key(self) -> str:
         """What tells it apart: which hunks of which patch, for which release and file."""
-        made = self.adaptation
-        said = "\0".join((self.patch, made.release, made.path, *made.base_hunks))
-        return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+        return key_of(self.patch, self.adaptation)
 
     @property
     def texts(self) -> tuple[bytes, bytes] | None:
@@ -75,6 +73,12 @@ class Resolution:
         return tuple(found)
 
 
+def key_of(patch: str, made: Adaptation) -> str:
+    """Return what tells the resolution that an adaptation is apart from others."""
+    said = "\0".join((patch, made.release, made.path, *made.base_hunks))
+    return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+
+
 def _hunks(path: str, text: str) -> tuple[Hunk, ...]:
     patch = parse_patch(f"--- a/{path}\n+++ b/{path}\n{text}".encode(), "resolution")
     return patch.files[0].hunks
@@ -99,8 +103,6 @@ def _definitions(path: str, before: bytes, after: bytes) -> str:
     changes = diff_lines(old, new)
     kept = _lines_around(before, len(old), changes)
     texts = _narrowed(old, new, changes, kept)
-    if any(try_module(text) is None for text in texts):
-        texts = before, after
     context = max(text.count(b"\n") for text in texts) + 1
     section = diff_files({path: texts[0]}, {path: texts[1]}, context=context)[0]
     return b"".join(format_hunk(hunk) for hunk in section.hunks).decode("utf-8")

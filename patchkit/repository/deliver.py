@@ -12,6 +12,8 @@ from patchkit.config import Config
 from patchkit.diff import parse_patch
 from patchkit.diff.model import Patch
 from patchkit.errors import PatchkitError
+from patchkit.placing.adaptation import Adaptation
+from patchkit.placing.resolution import key_of
 from patchkit.repository.applied import apply_series
 from patchkit.repository.log import format_log, log_path, read_log
 from patchkit.repository.logged import logged
@@ -107,17 +109,24 @@ def _log(
             yield Replacement(log_path(config.root, folder), data)
 
 
-def replays_stored(
-    moves: Sequence[SeriesMove], deliveries: Sequence[Delivery]
+def resolutions_stored(
+    request: Request, moves: Sequence[SeriesMove], deliveries: Sequence[Delivery]
 ) -> list[tuple[str, str]]:
-    """Return the remembered resolutions that are in what is written, by series folder and key."""
-    found = {
-        (move.stored.folder, outcome.replayed.key): None
-        for move, delivery in zip(moves, deliveries, strict=True)
-        for outcome in move.result.outcomes
-        if outcome.replayed is not None and delivery.is_written
-    }
-    return list(found)
+    """Return the resolutions that are in what is written, by series folder and key."""
+    found = []
+    for move, delivery in zip(moves, deliveries, strict=True):
+        if not delivery.is_written:
+            continue
+        folder = move.stored.folder
+        replayed = (outcome.replayed for outcome in move.result.outcomes)
+        found += [(folder, one.key) for one in replayed if one is not None]
+        made = (s for s in request.settled if s.series == folder)
+        found += [
+            (folder, key_of(s.patch, s.decision))
+            for s in made
+            if isinstance(s.decision, Adaptation)
+        ]
+    return list(dict.fromkeys(found))
 
 
 def _plan(config: Config, request: Request, move: SeriesMove, several: bool) -> Delivery:

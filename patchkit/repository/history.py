@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 from patchkit.names.definitions import definitions_of
 from patchkit.names.tree_index import distance
-from patchkit.outcome import Drift, HunkOutcome, Status, UpstreamCommit
+from patchkit.outcome import Drift, HunkOutcome, Method, Status, UpstreamCommit
 from patchkit.placing.adaptation import fingerprint_definition
 from patchkit.placing.landing import land_patch
 from patchkit.placing.plan import hunk_of
@@ -93,7 +93,7 @@ def _is_told(outcome: HunkOutcome) -> bool:
 
 
 def _with_commit(outcome: HunkOutcome, move: SeriesMove, span: _Span) -> HunkOutcome:
-    if not _is_told(outcome) and outcome.replayed is None:
+    if not _is_told(outcome) and outcome.method is not Method.ADAPTATION:
         return outcome
     patch = next(p for p in move.result.patches if p.name == outcome.patch)
     if outcome.status is Status.ALREADY_UPSTREAM:

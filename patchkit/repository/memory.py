@@ -36,23 +36,22 @@ def read_memory(root: Path, folder: str) -> tuple[Resolution, ...]:
 def remembered(
     root: Path,
     made: Iterable[tuple[str, Resolution]],
-    replayed: Iterable[tuple[str, str]],
+    stored: Iterable[tuple[str, str]],
     release: str | None,
 ) -> list[Replacement]:
-    """Return what is to be written of the memory of each series folder, where anything changes.
+    """Return what is to be written of the memory of each series folder that is concerned.
 
-    `made` are new resolutions, `replayed` the keys of those that a stored release now rests on,
+    `made` are new resolutions, `stored` the keys of those that a stored release now rests on,
     each with its folder.
     """
-    made, replayed = list(made), list(replayed)
+    made, stored = list(made), list(stored)
     wanted = []
-    for folder in dict.fromkeys(folder for folder, _ in (*made, *replayed)):
+    for folder in dict.fromkeys(folder for folder, _ in (*made, *stored)):
         known = read_memory(root, folder)
         new = with_resolutions(known, (r for f, r in made if f == folder))
         if release is not None:
-            new = used(new, (key for f, key in replayed if f == folder), release)
-        if new != known:
-            wanted.append(memory_file(root, folder, new))
+            new = used(new, (key for f, key in stored if f == folder), release)
+        wanted.append(memory_file(root, folder, new))
     return wanted
 
 

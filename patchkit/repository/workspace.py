@@ -2,8 +2,8 @@
 
 A commit is a list of folders and files with their new content. All of it is staged beside its
 destination and flushed; then one journal is written; then each staged entry is swapped in. Killed
-before the journal, nothing has happened and the staged names are swept up by the next commit;
-killed after it, the next use of the workspace finishes the swaps.
+before the journal, nothing has happened, and the next use of the workspace sweeps up what was
+staged; killed after it, the next use finishes the swaps.
 """
 
 from __future__ import annotations
@@ -62,17 +62,19 @@ class Workspace:
     def __init__(self, state_folder: Path) -> None:
         self.state_folder = state_folder
         self._journal = state_folder / "journal.json"
+        self._staging = state_folder / "staging.json"  # where to sweep
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the repository's lock; whoever comes second is refused, not queued."""
         import filelock
 
-        self._make_state_folder()
+        self.state_folder.mkdir(parents=True, exist_ok=True)
         lock = filelock.FileLock(self.state_folder / "lock", timeout=0)
         try:
             with lock:
                 self._recover()
+                self._sweep()
                 yield
         except filelock.Timeout as err:
             raise PatchkitError(
@@ -82,8 +84,8 @@ class Workspace:
             ) from err
 
     def recover(self) -> None:
-        """Finish a commit that was killed after its journal was written."""
-        if self._journal.exists():
+        """Finish a commit that was killed after its journal was written; sweep up one before."""
+        if self._journal.exists() or self._staging.exists():
             with self.locked():
                 pass
 
@@ -91,6 +93,8 @@ class Workspace:
         """Write every replacement or none; the caller holds the lock."""
         entries: list[dict[str, Any]] = []
         try:
+            if replacements:
+                self._write_staging(replacements)
             for replacement in replacements:
                 entries.append(self._stage(replacement))
             self._write_journal(entries)
@@ -98,6 +102,8 @@ class Workspace:
             for replacement in replacements:
                 with suppress(OSError):
                     _remove(_staged(replacement.path))
+            with suppress(OSError):
+                self._staging.unlink(missing_ok=True)
             raise PatchkitError(
                 f"cannot be written: {(err.strerror or str(err)).lower()}",
                 place=str(err.filename) if err.filename else None,
@@ -113,10 +119,31 @@ class Workspace:
         if content is not None:
             _write_new(staged, content)
         return {
-            "path": os.path.relpath(path.absolute(), self.state_folder.absolute()),
+            "path": self._relative(path),
             "old": _digest(path),
             "new": None if content is None else _digest(staged),
         }
+
+    def _relative(self, path: Path) -> str:
+        return os.path.relpath(path.absolute(), self.state_folder.absolute())
+
+    def _absolute(self, name: str) -> Path:
+        return Path(os.path.normpath(self.state_folder / name))
+
+    def _write_staging(self, replacements: Sequence[Replacement]) -> None:
+        self._make_state_folder()
+        names = [self._relative(replacement.path) for replacement in replacements]
+        write_file(self._staging, json.dumps(names, indent=1).encode())
+
+    def _sweep(self) -> None:
+        """Remove what a commit left that was killed before its journal; the lock is held."""
+        with suppress(OSError, ValueError, TypeError):
+            for name in json.loads(self._staging.read_bytes()):
+                _remove(_staged(self._absolute(name)))
+        with suppress(OSError):
+            self._staging.unlink(missing_ok=True)
+            for path in [p for p in self.state_folder.iterdir() if _is_staged(p.name)]:
+                _remove(path)
 
     def _write_journal(self, entries: list[dict[str, Any]]) -> None:
         self._make_state_folder()
@@ -142,7 +169,7 @@ class Workspace:
 
     def _finish(self, entries: list[dict[str, Any]]) -> None:
         """Swap in what is not yet in place, then forget the journal and the old content."""
-        paths = [Path(os.path.normpath(self.state_folder / e["path"])) for e in entries]
+        paths = [self._absolute(entry["path"]) for entry in entries]
         try:
             for path, entry in zip(paths, entries, strict=True):
                 _settle(path, entry["old"], entry["new"])
@@ -150,6 +177,7 @@ class Workspace:
                 _remove(_staged(path))
                 _remove(_displaced(path))
             self._journal.unlink()
+            self._staging.unlink(missing_ok=True)
             _sync(self.state_folder)
         except OSError as err:
             raise PatchkitError(

@@ -6,7 +6,7 @@ always finishes and reports every hunk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from patchkit.diff import diff_files, format_patch, parse_mbox, parse_patch
@@ -204,15 +204,11 @@ class _Run:
         before = self.target
         banned = _left_out(patch, plan)
         ready = self.ledger.prepare(plan, before, patch.adaptations, banned)
-        landing = land_remembering(
-            ready.plan, ready.base, before,
-            memory=patch.memory,
-            adaptations=patch.adaptations,
-            missing=[*self.ledger.missing, *_withheld(plan, ready)],
-            banned={**ready.waiting, **banned},
-        )  # fmt: skip
-        after = before.with_changes(landing.contents, landing.modes)
-        drifts = drifts_of(ready.plan, landing, ready.base, before, after)
+        landing, after, drifts = self._landed(patch, plan, ready, banned)
+        again = _unaccepted(plan, drifts, patch.acceptances) if patch.memory else set()
+        if again:
+            # it lands, but a person has to settle it: that may be remembered as well
+            landing, after, drifts = self._landed(patch, plan, ready, banned, again)
         verdicts = {**ready.waiting, **banned, **landing.verdicts}
         landing = replace(landing, verdicts=verdicts)
         self._shift_outcomes(before, landing)
@@ -220,6 +216,27 @@ class _Run:
         self.patches.append(_rebased(plan, landing, before, after, ready))
         self.ledger.enter(plan, ready, landing)
         self.target = after
+
+    def _landed(
+        self,
+        patch: PatchInput,
+        plan: PatchPlan,
+        ready: Ready,
+        banned: Mapping[int, Verdict],
+        unsettled: Collection[int] = (),
+    ) -> tuple[Landing, SourceTree, dict[int, DriftReport]]:
+        """What a patch does to the target, the target after it, and what has drifted."""
+        before = self.target
+        landing = land_remembering(
+            ready.plan, ready.base, before,
+            memory=patch.memory,
+            adaptations=patch.adaptations,
+            missing=[*self.ledger.missing, *_withheld(plan, ready)],
+            banned={**ready.waiting, **banned},
+            unsettled=unsettled,
+        )  # fmt: skip
+        after = before.with_changes(landing.contents, landing.modes)
+        return landing, after, drifts_of(ready.plan, landing, ready.base, before, after)
 
     def _shift_outcomes(self, before: SourceTree, landing: Landing) -> None:
         """Move the lines of earlier outcomes by what this patch does above them."""
@@ -230,6 +247,14 @@ class _Run:
             changes = diff_lines(old.splitlines(True), content.splitlines(True))
             for outcomes in self.outcomes:
                 outcomes[:] = [_shifted(o, path, changes) for o in outcomes]
+
+
+def _unaccepted(
+    plan: PatchPlan, drifts: Mapping[int, DriftReport], acceptances: Sequence[Acceptance]
+) -> set[int]:
+    """The hunks that have drifted, and nobody has accepted it."""
+    found = ((n, hunk_of(plan, n), report.drifts) for n, report in drifts.items())
+    return {n for n, hunk, some in found if split_accepted(some, n, hunk, acceptances)[0]}
 
 
 def _withheld(plan: PatchPlan, ready: Ready) -> list[Missing]:

@@ -284,7 +284,9 @@ def test_the_table_has_what_is_not_plainly_placed(
         upstream, trees, ("Size | by shifts (#2)", {PAGES: CHANGED[PAGES]}), ("Fix (#3)", UPSTREAM)
     )
     assert run(["rebase", "v0.30.0", "--history", str(upstream.path), "--table"]) == 3
-    lines = capsys.readouterr().out.splitlines()
+    told = capsys.readouterr()
+    assert told.err == "stopped; `patchkit rebase --status` says where, and how to go on\n"
+    lines = told.out.splitlines()
     assert lines[:2] == [
         "| patch | hunk | definition | verdict | method, or why not | upstream commit |",
         "| --- | --- | --- | --- | --- | --- |",

@@ -64,7 +64,10 @@ def test_what_is_resolved_once_is_not_asked_again_on_a_later_release(
     assert replayed(document) == [("0.30.0", "carried")]
     after = {PAGES: LATER[PAGES].replace(b"blocks << 4", b"(blocks << 4) + 1")}
     assert files(resolved)["patches/v0.33.0/pages.patch"] == patch(LATER, after)
-    assert b'used_on = ["0.33.0"]\n' in files(resolved)[MEMORY]
+    assert b'used_on = ["0.30.0", "0.33.0"]\n' in files(resolved)[MEMORY]
+    write(resolved, "patches/v0.33.0/pages.patch", patch(LATER, {PAGES: b"x = 1\n"}))
+    assert run(["rebase", "v0.33.0", "--from", "v0.28.0", "--update"]) == 0
+    assert b'used_on = ["0.30.0", "0.33.0"]\n' in files(resolved)[MEMORY]
 
 
 def test_people_are_told_what_was_replayed(resolved: Path, capsys: Out) -> None:
@@ -92,6 +95,7 @@ def test_a_resolution_outlives_the_rebase_that_is_given_up(
     assert run(["rebase", "--abort"]) == 0
     assert not (store / "patches/v0.30.0").exists()
     assert b'reason = "shifts now"\n' in files(store)[MEMORY]
+    assert b"used_on = []\n" in files(store)[MEMORY]
     capsys.readouterr()
     assert run(["rebase", "v0.30.0", "--json"]) == 3
     document = report(capsys, check)
@@ -99,6 +103,22 @@ def test_a_resolution_outlives_the_rebase_that_is_given_up(
     assert document["state"]["patch"] == "limit.patch"
     # what was replayed is in the copy to edit
     assert files(store / ".patchkit/rebase")[f"files/{PAGES}"] == first
+
+
+def test_what_was_replayed_is_in_the_copy_to_edit(store: Path, trees: Trees) -> None:
+    tail = b"\n\ndef far():\n    return 1\n"
+    both = {PAGES: AUTHORED[PAGES] + tail.replace(b"1", b"2")}
+    trees["v0.28.0"] = tree("0.28.0", {PAGES: BASE[PAGES] + tail})
+    trees["v0.30.0"] = tree("0.30.0", {PAGES: CHANGED[PAGES] + tail})
+    trees["v0.31.0"] = tree("0.31.0", {PAGES: CHANGED[PAGES] + tail.replace(b"1", b"3")})
+    write(store, "patches/v0.28.0/pages.patch", patch({PAGES: BASE[PAGES] + tail}, both))
+    run(["rebase", "v0.30.0"])
+    write(store, f".patchkit/rebase/files/{PAGES}", EDITED + tail.replace(b"1", b"2"))
+    assert run(RESOLVE) == 0
+    assert run(["rebase", "v0.31.0", "--from", "v0.28.0"]) == 3
+    assert files(store / ".patchkit/rebase")[f"files/{PAGES}"] == (
+        EDITED + tail.replace(b"1", b"3")
+    )
 
 
 def test_a_renamed_patch_on_another_base_is_known_by_its_hunk(
@@ -154,7 +174,7 @@ def test_resolutions_are_listed_shown_and_forgotten(
         "1. patches/pages.patch, hunk 1: made for 0.30.0\n"
         "   vllm/pages.py size\n"
         "   shifts now\n"
-        "   used on none that is stored\n"
+        "   used on 0.30.0\n"
         "1 resolution\n"
     )
     assert run(["resolutions", "--json"]) == 0
@@ -223,7 +243,7 @@ def test_a_damaged_memory_is_named_with_its_place(resolved: Path, capsys: Out) -
         good.replace(b'reason = "shifts now"', b'reason = " "'): (
             "resolution 1: the reason is empty"
         ),
-        good.replace(b"used_on = []", b"used_on = [1]"): (
+        good.replace(b'used_on = ["0.30.0"]', b"used_on = [1]"): (
             "resolution 1: `used_on` holds something that is not a text"
         ),
         good.replace(b'patch = "pages.patch"\n', b""): (
