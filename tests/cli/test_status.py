@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 from patchkit.cli import forecast, render_status, run
 from patchkit.cli.render_status import filled, table
 from patchkit.errors import PatchkitError
-from patchkit.repository.log import read_log
+from patchkit.repository.log import format_log, read_log
 from patchkit.repository.store import read_stored
 from patchkit.repository.verdicts import read_tests, source_digest
 from patchkit.series.proof_digest import digest_tests
@@ -146,6 +148,50 @@ def test_another_text_is_told_from_other_lines_around_it(
     run(["check"])
     found = document(capsys, check)
     assert states(found) == {"pages.patch": ["new", "changed"]}
+
+
+def test_other_context_alone_is_no_other_text(
+    store: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    other = {**BASE, PAGES: BASE[PAGES].replace(b"Return the", b"Return a")}
+    trees["v0.29.0"] = tree("0.29.0", other)
+    assert run(["rebase", "v0.29.0"]) == 0
+    assert b"Return a size" in (store / "patches/v0.29.0/pages.patch").read_bytes()
+    run(["check"])
+    assert states(document(capsys, check)) == {"pages.patch": ["new", "as_below"]}
+
+
+def test_a_reason_holds_until_the_patch_is_back(
+    store: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    for release in ("0.29.0", "0.30.0", "0.31.0"):
+        trees[f"v{release}"] = tree(release, BASE)
+    write(store, "patches/v0.29.0/series", b"# pages: not there\n")
+    write(store, "patches/v0.30.0/series", b"pages.patch\n")
+    write(store, "patches/v0.30.0/pages.patch", patch(BASE, AUTHORED))
+    write(store, "patches/v0.31.0/series", b"\n")
+    run(["check"])
+    (row,) = document(capsys, check)["matrix"]["rows"]
+    assert [(cell["state"], cell["reason"]) for cell in row["cells"]] == [
+        ("new", None),
+        ("left_out", "not there"),
+        ("as_below", None),
+        ("left_out", None),
+    ]
+
+
+def test_the_last_rebase_onto_a_release_counts(store: Path, capsys: Out, check: Check) -> None:
+    run(["rebase", "v0.29.0"])
+    run(["check"])
+    (made,) = read_log(store, "patches")
+    old = replace(made, date=date(2020, 1, 1))
+    new = replace(made, date=date(2030, 1, 1), seconds=7.5)
+    write(store, "patches/rebases.toml", format_log([old, new]))
+    found = document(capsys, check)
+    assert found["matrix"]["rows"][0]["cells"][1]["rebased"] == "2030-01-01"
+    assert [(entry["date"], entry["seconds"]) for entry in found["rebases"]] == [
+        ("2030-01-01", 7.5)
+    ]
 
 
 def test_a_release_that_is_the_same_as_another_is_said_to_be(
