@@ -25,6 +25,7 @@ from patchkit.series.verdict import Colour, StoredVerdict, Verdict, format_verdi
 from patchkit.tree import SourceTree
 from patchkit.upstream.pins import Artifact, Pins, Release
 from tests.cli.test_rebase import (
+    AUTHORED,
     BASE,
     CHANGED,
     EDITED,
