@@ -325,6 +325,24 @@ def test_what_tests_said_stands_behind_the_sign(loop: Path, capsys: Out, check: 
     ) in " ".join(out.split())
 
 
+def test_tests_that_prove_nothing_have_one_sign(loop: Path, capsys: Out) -> None:
+    write(loop, "tests/test_pages.py", b"def test(): assert 0\n")
+    for release in ("0.28.0", "0.29.0"):
+        path = loop / f"patches/v{release}/pages.patch"
+        field = b"Test: tests/test_pages.py\nApplies-To:"
+        path.write_bytes(path.read_bytes().replace(b"Applies-To:", field, 1))
+    verdicts = [
+        verdict(loop, "0.28.0", "pages.patch", Verdict.NOT_EFFECTIVE, "0.28.0"),
+        verdict(loop, "0.29.0", "pages.patch", Verdict.BROKEN, "0.29.0"),
+    ]
+    write(loop, "patches/verdicts.toml", format_verdicts(verdicts))
+    capsys.readouterr()
+    assert run(["status"]) == 0
+    out = capsys.readouterr().out
+    assert "pages newx   =x     hand   =\n" in out
+    assert out.count("x its tests fail with it, too, or are broken") == 1
+
+
 def test_a_patch_that_its_tests_supersede_is_out_for_that_reason(loop: Path, capsys: Out) -> None:
     write(loop, "tests/test_pages.py", b"def test(): assert 0\n")
     (loop / "patches/rebases.toml").unlink()
@@ -528,6 +546,33 @@ def test_what_is_not_in_the_nearest_release_is_out(
     assert "out not in the nearest stored release" in out
 
 
+def test_a_folder_that_holds_a_release_is_not_asked_of_it(
+    asked: Path, capsys: Out, check: Check
+) -> None:
+    write(asked, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches", "more"]\n')
+    for release in ("0.28.0", "0.29.0"):
+        write(asked, f"more/v{release}/series", b"other.patch\n")
+        data = patch({}, {"vllm/more.py": b"x = 1\n"})
+        write(asked, f"more/v{release}/other.patch", data)
+    assert run(["check"]) == 0
+    found = document(capsys, check, "--releases", "0.29.0,0.30.0")
+    shown = [(f["target"], s["folder"], s["base"]) for f in found["forecasts"] for s in f["series"]]
+    assert shown == [
+        ("0.29.0", "patches", "0.28.0"),
+        ("0.30.0", "patches", "0.28.0"),
+        ("0.30.0", "more", "0.29.0"),
+    ]
+    found = document(capsys, check, "--releases", "0.29.0", "--series", "more")
+    assert found["forecasts"] == []
+
+
+def test_a_store_without_patches_is_sound(folder: Path, pinned: list[str], capsys: Out) -> None:
+    write(folder, "patches/v0.28.0/series", b"")
+    pinned[:] = ["0.28.0"]
+    assert run(["status", "--all"]) == 0
+    assert capsys.readouterr().out == "0 patches, 1 release: sound\n"
+
+
 def test_a_series_with_nothing_to_move_is_no_error(
     store: Path,
     pinned: list[str],
@@ -561,6 +606,12 @@ def test_twenty_patches_on_fifteen_releases_fit_eighty_columns() -> None:
     assert lines[0].split() == releases[:8]
     assert lines[22].split() == releases[8:]
     assert lines[21] == ""
+
+
+def test_a_block_takes_as_many_columns_as_fit_and_no_more() -> None:
+    rows = [("n", ["x", "y"])]
+    assert table(["aaaa", "bbbb"], rows, 11) == ["  aaaa bbbb", "n x    y"]
+    assert table(["aaaa", "bbbb"], rows, 10) == ["  aaaa", "n x", "", "  bbbb", "n y"]
 
 
 def test_a_column_that_is_wider_than_the_line_stands_alone() -> None:
