@@ -85,6 +85,11 @@ def test_a_range_is_said_as_it_is_understood() -> None:
             "like 'file vllm/config/cache.py'",
         ),
         (
+            "file vllm\\x.py",
+            "p:7: Exit-When names the file 'vllm\\\\x.py', expected a path in the tree, one like "
+            "'file vllm/config/cache.py'",
+        ),
+        (
             "text vllm/x.py a = b",
             "p:7: Exit-When has no text in quotes, expected one like "
             "'text vllm/config/cache.py \"block_size = 16\"'",

@@ -39,7 +39,7 @@ else:
 
 
 def helper():
-    from vllm.base import hidden
+    from vllm.base import Base as hidden
     inner = 1
     return inner
 

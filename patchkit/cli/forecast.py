@@ -59,8 +59,8 @@ def command(
     Releases that are named, and trees given with --target, are taken instead. A patch that is named
     is told of alone. Nothing is written, no pin either.
 
-    The exit status is 0 whatever comes of it. With --must-land it is 3 unless everything lands on
-    each of them, on ground that held.
+    The exit status is 0 whatever comes of it, and 3 where a release could not be looked at. With
+    --must-land it is 3 unless everything lands on each of them, on ground that held.
 
     \b
     Examples:
@@ -80,6 +80,9 @@ def command(
         found = [*ask_releases(config, chosen.pins, chosen.releases, workers, progress)]
         openers = (tree_opener(config, progress, chosen.pins), PinnedTrees(chosen.pins))
         found += forecasts(config, trees, openers, workers, progress, is_release=False)
+    named = (*releases, *trees)
+    if error := next((one.error for one in found if one.target in named and one.error), None):
+        raise PatchkitError(error)
     document = _document(found, chosen, patches, must_land=must_land)
     if as_json:
         render.show_json(document)
@@ -252,7 +255,7 @@ def _document(
 ) -> dict[str, Any]:
     """Return the report of a forecast, as docs/schema/forecast-1.json describes it."""
     shown = [_only(forecast, patches) for forecast in found]
-    ok = not must_land or all(forecast.lands for forecast in shown)
+    ok = all(forecast.lands if must_land else forecast.error is None for forecast in shown)
     return {
         "schema": "patchkit.forecast/1",
         "ok": ok,

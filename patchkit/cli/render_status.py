@@ -26,7 +26,7 @@ _SIGNS = {
 _MARKS = {
     "needed": ("+", "needed, by its tests"),
     "superseded": ("-", "superseded: its tests pass without it"),
-    "not effective": ("x", "its tests fail with it, too"),
+    "not effective": ("x", "its tests fail with it, too, or are broken"),
     "broken": ("x", "its tests fail with it, too, or are broken"),
     "stale": ("?", "the verdict of its tests is stale"),
 }
@@ -166,9 +166,7 @@ def _stored_signs(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     used = {cell["state"] for cell in cells}
     yield from (_SIGNS[state] for state in _SIGNS if state in used and _SIGNS[state][0])
     marks = {"stale" if cell["test_stale"] else cell["test"] for cell in cells if cell["test"]}
-    if "broken" in marks:
-        marks.discard("not effective")  # the same sign
-    yield from (_MARKS[name] for name in _MARKS if name in marks)
+    yield from dict.fromkeys(_MARKS[name] for name in _MARKS if name in marks)
 
 
 def _legend(signs: Iterator[tuple[str, str]]) -> Iterator[str]:
@@ -194,8 +192,8 @@ def _show_forecasts(found: Sequence[dict[str, Any]], order: Sequence[tuple[str, 
         for series in forecast["series"]
         for patch in series["patches"]
     }
-    say()
     if answered and order:
+        say()
         say("not stored, and what a rebase from the nearest stored release would come to:")
         titles = [forecast["target"] for forecast in answered]
         cells = {key: _outlooks(key, titles, by_patch) for key in order}

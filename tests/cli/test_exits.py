@@ -135,6 +135,8 @@ def test_a_release_below_all_that_is_stored_takes_the_lowest_header(
     waiting: Path, capsys: Out, check: Check
 ) -> None:
     (waiting / "patches/v0.28.0").rename(waiting / "patches/v0.29.0")
+    write(waiting, "patches/v0.30.0/series", b"limit.patch\n")
+    write(waiting, "patches/v0.30.0/limit.patch", with_exit(LIMIT, "file vllm/other.py"))
     (row,) = document(capsys, check, "0.28.0")["patches"]
     assert [(c["stored"], c["holding"]) for c in row["targets"]] == [("0.29.0", "not held")]
 
@@ -182,6 +184,9 @@ def test_a_wrong_condition_is_refused_with_its_line(waiting: Path, capsys: Out) 
     assert capsys.readouterr().err.startswith(
         "error: patches/v0.28.0/limit.patch:7: Exit-When begins with 'soon', expected one of "
     )
+    write(waiting, "patches/v0.27.0/same-as.toml", b'same-as = "v0.28.0"\n')
+    assert run(["exits"]) == 1
+    assert capsys.readouterr().err.startswith("error: patches/v0.28.0/limit.patch:7: ")
 
 
 # What check and rebase say -----------------------------------------------------------------------
@@ -201,6 +206,21 @@ def test_a_rebase_says_which_patches_may_go(waiting: Path, capsys: Out) -> None:
     assert (
         "note: exit conditions were not looked at: patches/v0.28.0/limit.patch:6: Exit-When begins"
     ) in capsys.readouterr().out
+
+
+def test_what_a_series_below_brings_lets_no_patch_go(
+    waiting: Path, trees: Trees, capsys: Out
+) -> None:
+    write(waiting, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches", "more"]\n')
+    write(waiting, "patches/v0.28.0/pages.patch", patch({}, {"vllm/new.py": b"x = 1\n"}))
+    write(waiting, "more/v0.28.0/series", b"limit.patch\n")
+    other = {OTHER: BASE[OTHER].replace(b"3", b"4")}
+    data = patch(other, {OTHER: other[OTHER].replace(b"4", b"5")})
+    write(waiting, "more/v0.28.0/limit.patch", with_exit(data, "file vllm/new.py"))
+    trees["v0.30.0"] = tree("0.30.0", BASE)
+    capsys.readouterr()
+    assert run(["rebase", "v0.30.0"]) == 0
+    assert "exit condition" not in capsys.readouterr().out
 
 
 def test_check_finds_a_stored_patch_whose_own_release_lets_it_go(

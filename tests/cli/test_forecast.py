@@ -261,10 +261,12 @@ def test_a_release_that_cannot_be_opened_has_no_answer(
     assert targets(found) == [("0.29.0", "0.29.0", True), ("0.30.0", None, False)]
     assert found["targets"][1]["error"] == "the index: no answer: timed out"
     capsys.readouterr()
-    assert run(["forecast", "--pinned"]) == 0
+    assert run(["forecast", "--pinned"]) == 3
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == ["0.30.0", "unavailable"]
     assert "0.30.0: the index: no answer: timed out" in lines
+    assert run(["forecast", "0.30.0"]) == 1  # one that is named is refused
+    assert capsys.readouterr().err == "error: the index: no answer: timed out\n"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from patchkit.cli import run
 from patchkit.repository import deliver, stop
 from patchkit.repository.log import Fate, LoggedPatch, read_log
+from patchkit.series.verdict import Verdict, format_verdicts
 from patchkit.tree import SourceTree
 from tests.cli.test_rebase import (
     AUTHORED,
@@ -27,6 +28,7 @@ from tests.cli.test_rebase import (
 )
 from tests.cli.test_rebase import drifting as drifting
 from tests.cli.test_rebase import store as store
+from tests.cli.test_status import verdict
 
 Out = pytest.CaptureFixture[str]
 Trees = dict[str, SourceTree]
@@ -116,6 +118,16 @@ def test_the_time_counts_from_the_first_stop(
     assert b'"stopped_at": 100.0' in (store / ".patchkit/rebase/state.json").read_bytes()
 
 
+def test_a_clock_that_was_set_back_gives_no_negative_time(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stop.time, "time", lambda: 4e9)
+    run(["rebase", "v0.30.0"])
+    write(store, f".patchkit/rebase/files/{PAGES}", EDITED)
+    assert run(["rebase", "--continue", "--reason", "shifts now"]) == 0
+    assert read_log(store, "patches")[0].stopped_seconds == 0
+
+
 def test_a_skipped_patch_is_logged_with_its_hunks(store: Path) -> None:
     run(["rebase", "v0.30.0"])
     assert run(["rebase", "--skip", "--yes"]) == 0
@@ -176,3 +188,33 @@ def test_check_finds_a_damaged_log_once(
     found = json.loads(capsys.readouterr().out)
     check(found)
     assert [len(entry["findings"]) for entry in found["series"]] == [1, 0]
+
+
+def test_a_patch_that_its_tests_supersede_is_logged_with_the_reason_and_took_nobody(
+    store: Path,
+) -> None:
+    write(store, "tests/test_pages.py", b"def test(): assert 0\n")
+    path = store / "patches/v0.28.0/pages.patch"
+    field = b"Test: tests/test_pages.py\nApplies-To:"
+    path.write_bytes(path.read_bytes().replace(b"Applies-To:", field, 1))
+    made = verdict(store, "0.29.0", "pages.patch", Verdict.SUPERSEDED, "0.28.0")
+    write(store, "patches/verdicts.toml", format_verdicts([made]))
+    assert run(["rebase", "v0.29.0"]) == 0
+    superseded = LoggedPatch("pages.patch", Fate.SUPERSEDED, reason="it said so")
+    assert logged(store) == [("0.28.0", "0.29.0", False, superseded)]
+
+
+def test_other_patches_took_nobody_whatever_their_name(store: Path) -> None:
+    write(store, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches", "more"]\n')
+    other = {OTHER: BASE[OTHER].replace(b"3", b"4")}
+    write(store, "patches/v0.28.0/series", b"pages.patch\nother.patch\n")
+    write(store, "patches/v0.28.0/other.patch", patch(BASE, other))
+    other = {OTHER: other[OTHER].replace(b"4", b"5")}
+    write(store, "more/v0.28.0/series", b"pages.patch\n")
+    before = {OTHER: BASE[OTHER].replace(b"3", b"4")}
+    write(store, "more/v0.28.0/pages.patch", patch(before, other))
+    run(["rebase", "v0.30.0"])
+    write(store, f".patchkit/rebase/files/{PAGES}", EDITED)
+    assert run(["rebase", "--continue", "--reason", "shifts now"]) == 0
+    assert [entry[3].settled for entry in logged(store)] == [(1,), ()]
+    assert [entry[3].settled for entry in logged(store, "more")] == [()]

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 from patchkit.cli import forecast, render_status, run
 from patchkit.cli.render_status import filled, table
 from patchkit.errors import PatchkitError
-from patchkit.repository.log import read_log
+from patchkit.repository.log import format_log, read_log
 from patchkit.repository.store import read_stored
 from patchkit.repository.verdicts import read_tests, source_digest
 from patchkit.series.proof_digest import digest_tests
@@ -23,6 +25,7 @@ from patchkit.series.verdict import Colour, StoredVerdict, Verdict, format_verdi
 from patchkit.tree import SourceTree
 from patchkit.upstream.pins import Artifact, Pins, Release
 from tests.cli.test_rebase import (
+    AUTHORED,
     BASE,
     CHANGED,
     EDITED,
@@ -146,6 +149,50 @@ def test_another_text_is_told_from_other_lines_around_it(
     run(["check"])
     found = document(capsys, check)
     assert states(found) == {"pages.patch": ["new", "changed"]}
+
+
+def test_other_context_alone_is_no_other_text(
+    store: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    other = {**BASE, PAGES: BASE[PAGES].replace(b"Return the", b"Return a")}
+    trees["v0.29.0"] = tree("0.29.0", other)
+    assert run(["rebase", "v0.29.0"]) == 0
+    assert b"Return a size" in (store / "patches/v0.29.0/pages.patch").read_bytes()
+    run(["check"])
+    assert states(document(capsys, check)) == {"pages.patch": ["new", "as_below"]}
+
+
+def test_a_reason_holds_until_the_patch_is_back(
+    store: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    for release in ("0.29.0", "0.30.0", "0.31.0"):
+        trees[f"v{release}"] = tree(release, BASE)
+    write(store, "patches/v0.29.0/series", b"# pages: not there\n")
+    write(store, "patches/v0.30.0/series", b"pages.patch\n")
+    write(store, "patches/v0.30.0/pages.patch", patch(BASE, AUTHORED))
+    write(store, "patches/v0.31.0/series", b"\n")
+    run(["check"])
+    (row,) = document(capsys, check)["matrix"]["rows"]
+    assert [(cell["state"], cell["reason"]) for cell in row["cells"]] == [
+        ("new", None),
+        ("left_out", "not there"),
+        ("as_below", None),
+        ("left_out", None),
+    ]
+
+
+def test_the_last_rebase_onto_a_release_counts(store: Path, capsys: Out, check: Check) -> None:
+    run(["rebase", "v0.29.0"])
+    run(["check"])
+    (made,) = read_log(store, "patches")
+    old = replace(made, date=date(2020, 1, 1))
+    new = replace(made, date=date(2030, 1, 1), seconds=7.5)
+    write(store, "patches/rebases.toml", format_log([old, new]))
+    found = document(capsys, check)
+    assert found["matrix"]["rows"][0]["cells"][1]["rebased"] == "2030-01-01"
+    assert [(entry["date"], entry["seconds"]) for entry in found["rebases"]] == [
+        ("2030-01-01", 7.5)
+    ]
 
 
 def test_a_release_that_is_the_same_as_another_is_said_to_be(
@@ -276,6 +323,24 @@ def test_what_tests_said_stands_behind_the_sign(loop: Path, capsys: Out, check: 
         "+ needed, by its tests; - superseded: its tests pass without it; "
         "x its tests fail with it, too, or are broken; ? the verdict of its tests is stale "
     ) in " ".join(out.split())
+
+
+def test_tests_that_prove_nothing_have_one_sign(loop: Path, capsys: Out) -> None:
+    write(loop, "tests/test_pages.py", b"def test(): assert 0\n")
+    for release in ("0.28.0", "0.29.0"):
+        path = loop / f"patches/v{release}/pages.patch"
+        field = b"Test: tests/test_pages.py\nApplies-To:"
+        path.write_bytes(path.read_bytes().replace(b"Applies-To:", field, 1))
+    verdicts = [
+        verdict(loop, "0.28.0", "pages.patch", Verdict.NOT_EFFECTIVE, "0.28.0"),
+        verdict(loop, "0.29.0", "pages.patch", Verdict.BROKEN, "0.29.0"),
+    ]
+    write(loop, "patches/verdicts.toml", format_verdicts(verdicts))
+    capsys.readouterr()
+    assert run(["status"]) == 0
+    out = capsys.readouterr().out
+    assert "pages newx   =x     hand   =\n" in out
+    assert out.count("x its tests fail with it, too, or are broken") == 1
 
 
 def test_a_patch_that_its_tests_supersede_is_out_for_that_reason(loop: Path, capsys: Out) -> None:
@@ -481,6 +546,33 @@ def test_what_is_not_in_the_nearest_release_is_out(
     assert "out not in the nearest stored release" in out
 
 
+def test_a_folder_that_holds_a_release_is_not_asked_of_it(
+    asked: Path, capsys: Out, check: Check
+) -> None:
+    write(asked, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches", "more"]\n')
+    for release in ("0.28.0", "0.29.0"):
+        write(asked, f"more/v{release}/series", b"other.patch\n")
+        data = patch({}, {"vllm/more.py": b"x = 1\n"})
+        write(asked, f"more/v{release}/other.patch", data)
+    assert run(["check"]) == 0
+    found = document(capsys, check, "--releases", "0.29.0,0.30.0")
+    shown = [(f["target"], s["folder"], s["base"]) for f in found["forecasts"] for s in f["series"]]
+    assert shown == [
+        ("0.29.0", "patches", "0.28.0"),
+        ("0.30.0", "patches", "0.28.0"),
+        ("0.30.0", "more", "0.29.0"),
+    ]
+    found = document(capsys, check, "--releases", "0.29.0", "--series", "more")
+    assert found["forecasts"] == []
+
+
+def test_a_store_without_patches_is_sound(folder: Path, pinned: list[str], capsys: Out) -> None:
+    write(folder, "patches/v0.28.0/series", b"")
+    pinned[:] = ["0.28.0"]
+    assert run(["status", "--all"]) == 0
+    assert capsys.readouterr().out == "0 patches, 1 release: sound\n"
+
+
 def test_a_series_with_nothing_to_move_is_no_error(
     store: Path,
     pinned: list[str],
@@ -514,6 +606,12 @@ def test_twenty_patches_on_fifteen_releases_fit_eighty_columns() -> None:
     assert lines[0].split() == releases[:8]
     assert lines[22].split() == releases[8:]
     assert lines[21] == ""
+
+
+def test_a_block_takes_as_many_columns_as_fit_and_no_more() -> None:
+    rows = [("n", ["x", "y"])]
+    assert table(["aaaa", "bbbb"], rows, 11) == ["  aaaa bbbb", "n x    y"]
+    assert table(["aaaa", "bbbb"], rows, 10) == ["  aaaa", "n x", "", "  bbbb", "n y"]
 
 
 def test_a_column_that_is_wider_than_the_line_stands_alone() -> None:
