@@ -97,7 +97,7 @@ needs: helper.patch, which no header declares
   `extra` is defined by helper.patch#1 (vllm/pages.py:11) and called in
     user.patch#1 (vllm/pages.py:6)
 needed by: nothing
-v0.28.0: stored first
+v0.28.0: the lowest that has it
   #1, line 3 of vllm/pages.py, size
 v0.29.0: changed, from v0.28.0
   #1 placed by renamed, line 6 of vllm/pages.py
@@ -128,7 +128,7 @@ def test_the_document_is_what_its_schema_says(capsys: Out, check: Check) -> None
 def test_a_release_is_told_alone_and_with_all_evidence(capsys: Out) -> None:
     assert run(["why", "user", "v0.29.0"]) == 0
     out = capsys.readouterr().out
-    assert "v0.28.0: stored first" not in out
+    assert "v0.28.0: the lowest that has it" not in out
     assert (
         "v0.29.0: changed, from v0.28.0\n"
         "  #1 placed by renamed\n"

@@ -245,7 +245,7 @@ they have none
 
 | release | how it got there |  |
 |---|---|---|
-| v0.28.0 | stored first |  |
+| v0.28.0 | the lowest that has it |  |
 
 ### Last rebases
 
@@ -438,3 +438,27 @@ def test_the_last_rebases_are_told_newest_first(tmp_path: Path) -> None:
     page = format_page([only(tmp_path, files)]).decode()
     days = [line[:12] for line in page.split("\n") if line.startswith("| 2026")]
     assert days == [f"| 2026-11-{day:02}" for day in range(8, 2, -1)]
+
+
+@pytest.mark.parametrize(
+    ("fate", "reasons"),
+    [
+        ("skipped", (Reason("skipped by a person in the rebase of 2026-11-30"),)),
+        ("upstream", (Reason("upstream had all of it in the rebase of 2026-11-30"),)),
+        ("moved", ()),
+    ],
+)
+def test_the_log_says_what_became_of_a_patch(
+    tmp_path: Path, fate: str, reasons: tuple[Reason, ...]
+) -> None:
+    entry = only(
+        tmp_path,
+        {
+            "patches/v0.28.0/series": "a.patch\n",
+            "patches/v0.28.0/a.patch": patch("new\n"),
+            "patches/v0.28.1/series": "",
+            "patches/v0.29.0/series": "",
+            "patches/rebases.toml": LOG.replace('"moved"', f'"{fate}"'),
+        },
+    )
+    assert [step.reasons for step in entry.steps[1:]] == [(), reasons]

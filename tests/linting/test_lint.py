@@ -222,8 +222,8 @@ def test_a_range_must_not_reach_further_than_what_is_stored() -> None:
     assert stored(proven=("0.28.0",)) == [
         (
             "range-too-wide",
-            "Applies-To <0.30,>=0.28 holds v0.29.0, for which nothing is stored",
-            "`patchkit rebase v0.29.0` stores it, or narrow the range",
+            "Applies-To <0.30,>=0.28 holds v0.29.0, for which it is not stored",
+            "move it there with `patchkit rebase v0.29.0`, or narrow the range",
         )
     ]
 
