@@ -186,7 +186,7 @@ def show_registry(document: dict[str, Any]) -> None:
 # why ---------------------------------------------------------------------------------------------
 
 _HOW = {
-    "first": "stored first",
+    "first": "the lowest that has it",
     "as it was": "carried as it was",
     "other context": "carried as it was, with other lines around it",
     "moved": "the same lines at another place",

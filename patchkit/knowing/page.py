@@ -18,7 +18,7 @@ _HEAD = (
     "this page.",
 )
 _HOW = {
-    "first": "stored first",
+    "first": "the lowest that has it",
     "as it was": "carried as it was",
     "other context": "carried as it was, other lines around it",
     "moved": "the same lines at another place",

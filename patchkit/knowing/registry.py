@@ -94,7 +94,7 @@ def _folder(config: Config, folder: str) -> list[Entry]:
                     place=stored.place,
                 ),
                 stored is releases[-1],
-                survival(name, releases, verdicts),
+                survival(name, releases, verdicts, log),
                 known_verdicts(config, releases, name, verdicts),
                 tuple(Cost(entry, patch) for entry in log for patch in entry.patches
                       if patch.name == name),

@@ -18,6 +18,7 @@ from patchkit.knowing.shown import Shown, moved_shown, tried_shown
 from patchkit.knowing.survival import Reason, Step, survival
 from patchkit.outcome import HunkOutcome
 from patchkit.repository import session
+from patchkit.repository.log import read_log
 from patchkit.repository.move import OpenTree, Request
 from patchkit.repository.needs import Planned, plan_stored
 from patchkit.repository.store import Stored, nearest_base, read_stored, stored_releases
@@ -136,7 +137,8 @@ class Teller:
         called = planned.names[asked.folder, asked.patch]
         found = read_verdicts(self._config.root, asked.folder)
         verdicts = known_verdicts(self._config, releases, asked.patch, found)
-        steps = survival(asked.patch, releases, found)
+        log = read_log(self._config.root, asked.folder)
+        steps = survival(asked.patch, releases, found, log)
         return Story(
             asked,
             _only_hunk(contents, asked.hunk),

@@ -14,6 +14,7 @@ from patchkit.knowing.range_diff import compare_patches
 from patchkit.knowing.sides import SidePatch, read_patch
 from patchkit.placing.acceptance import Acceptance
 from patchkit.placing.adaptation import Adaptation
+from patchkit.repository.log import Fate, LoggedRebase
 from patchkit.repository.store import Stored
 from patchkit.series.anchoring import stored_overrides
 from patchkit.series.series import SERIES, anchors_name, left_out_reason
@@ -49,6 +50,7 @@ class Step:
 
 
 LEFT_OUT = "left out"
+_FATES = {Fate.UPSTREAM: "upstream had all of it", Fate.SKIPPED: "skipped by a person"}
 _HOW = {
     State.SAME: "as it was", State.CONTEXT: "other context", State.MOVED: "moved",
     State.CHANGED: "changed",
@@ -56,7 +58,10 @@ _HOW = {
 
 
 def survival(
-    name: str, releases: Sequence[Stored], verdicts: Sequence[StoredVerdict]
+    name: str,
+    releases: Sequence[Stored],
+    verdicts: Sequence[StoredVerdict],
+    log: Sequence[LoggedRebase] = (),
 ) -> tuple[Step, ...]:
     """Return a step for each stored release from the first that has a patch, lowest first."""
     steps: list[Step] = []
@@ -66,7 +71,7 @@ def survival(
         data = stored.series.patches.get(name)
         if data is None:
             if before is not None:
-                reasons = tuple(_why_left_out(name, stored, before, verdicts))
+                reasons = tuple(_why_left_out(name, stored, before, verdicts, log))
                 steps.append(Step(stored.release, LEFT_OUT, stored.same_as, reasons))
             continue
         anchors = stored.series.anchors.get(name)
@@ -103,12 +108,24 @@ def _decision(one: Adaptation | Acceptance) -> Reason:
 
 
 def _why_left_out(
-    name: str, stored: Stored, before: SidePatch, verdicts: Sequence[StoredVerdict]
+    name: str,
+    stored: Stored,
+    before: SidePatch,
+    verdicts: Sequence[StoredVerdict],
+    log: Sequence[LoggedRebase],
 ) -> Iterator[Reason]:
     comments = stored.files.get(SERIES, b"").decode("utf-8", "replace")
     said = left_out_reason(name, comments)
     if said is not None:
         yield Reason(said)
+    fates = [
+        (rebase.date, patch.fate)
+        for rebase in log if rebase.target == stored.release
+        for patch in rebase.patches if patch.name == name
+    ]  # fmt: skip
+    for day, fate in fates[-1:]:
+        if fate in _FATES:
+            yield Reason(f"{_FATES[fate]} in the rebase of {day}")
     for verdict in verdicts:
         here = (verdict.release, verdict.patch) == (stored.release, name)
         if here and verdict.verdict is Verdict.SUPERSEDED:

@@ -131,8 +131,10 @@ def _range(header: Header, place: str, series: InSeries) -> Iterator[Finding]:
     beyond = [r for r in series.pinned if header.covers(r) and r not in series.proven]
     if beyond:
         names = ", ".join(f"v{release}" for release in sorted(beyond, key=Version))
-        text = f"Applies-To {header.applies_to} holds {names}, for which nothing is stored"
-        hint = f"`patchkit rebase v{max(beyond, key=Version)}` stores it, or narrow the range"
+        text = f"Applies-To {header.applies_to} holds {names}, for which it is not stored"
+        hint = (
+            f"move it there with `patchkit rebase v{max(beyond, key=Version)}`, or narrow the range"
+        )
         yield Finding("range-too-wide", place, item.lineno, text, hint)
     elif header.covers(_NEVER):
         text = f"Applies-To {header.applies_to} has no upper end"

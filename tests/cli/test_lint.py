@@ -175,3 +175,24 @@ def test_the_shipped_patches_break_no_rule(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.chdir(ROOT)
     assert run(["lint", "--strict"]) == 0
     assert capsys.readouterr().out.endswith(": nothing to say against their headers\n")
+
+
+def test_what_two_releases_share_is_looked_at_once(store: Path, capsys: Out) -> None:
+    write(store, {"patches/v0.28.1/same-as.toml": 'same-as = "v0.28.0"\n'})
+    assert run(["lint"]) == 3
+    assert capsys.readouterr().out.endswith("2 patches: 1 error, 2 warnings\n")
+
+
+def test_a_verdict_that_it_is_not_needed_proves_no_range(store: Path, capsys: Out) -> None:
+    path = store / "patches/v0.28.0/a.patch"
+    path.write_text(path.read_text().replace("<0.28.1", "<0.30"))
+    digest = '"' + "0" * 64 + '"'
+    (store / "patches/verdicts.toml").write_text(
+        'format = 1\n\n[[verdict]]\nrelease = "0.29.0"\npatch = "a.patch"\n'
+        'verdict = "superseded"\npristine = "green"\nreason = "x"\nbase = "0.28.0"\n'
+        f'tests = ["a.py"]\npatch_sha256 = {digest}\nmoved_sha256 = {digest}\n'
+        f"test_sha256 = {digest}\n"
+    )
+    assert run(["lint", "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert "range-too-wide" in [one["rule"] for one in found if "a.patch" in one["place"]]

@@ -232,3 +232,16 @@ def test_long_names_fit_the_terminal_and_long_diffs_are_cut(folder: Path, capsys
         "      -+x\n"
         "      ++y\n"
     )
+
+
+def test_patches_of_several_folders_have_theirs_in_front(store: Path, capsys: Out) -> None:
+    (store / "pyproject.toml").write_text('[tool.patchkit]\nseries = ["patches", "more"]\n')
+    for release in ("v0.28.0", "v0.29.0"):
+        write(store, {f"more/{release}/series": "same.patch\n", f"more/{release}/same.patch": ONE})
+    assert run(["range-diff", "v0.28.0", "v0.29.0", "--json"]) == 0
+    names = {pair["before"] for pair in json.loads(capsys.readouterr().out)["patches"]}
+    assert {"patches/same.patch", "more/same.patch"} < names
+    assert run(["range-diff", "v0.28.0", "v0.29.0", "--series", "more/"]) == 0
+    assert capsys.readouterr().out == (
+        "v0.28.0 -> v0.29.0: 1 patch, 1 after\n= 1 unchanged: same\nthey make the same edits\n"
+    )

@@ -11,6 +11,7 @@ import pytest
 
 from patchkit.cli import run
 from patchkit.diff import diff_files, format_files
+from patchkit.series.proof_digest import digest_patches, digest_tests
 from patchkit.tree import SourceTree
 
 Check = Callable[[dict[str, Any]], None]
@@ -96,7 +97,7 @@ needs: helper.patch, which no header declares
   `extra` is defined by helper.patch#1 (vllm/pages.py:11) and called in
     user.patch#1 (vllm/pages.py:6)
 needed by: nothing
-v0.28.0: stored first
+v0.28.0: the lowest that has it
   #1, line 3 of vllm/pages.py, size
 v0.29.0: changed, from v0.28.0
   #1 placed by renamed, line 6 of vllm/pages.py
@@ -127,7 +128,7 @@ def test_the_document_is_what_its_schema_says(capsys: Out, check: Check) -> None
 def test_a_release_is_told_alone_and_with_all_evidence(capsys: Out) -> None:
     assert run(["why", "user", "v0.29.0"]) == 0
     out = capsys.readouterr().out
-    assert "v0.28.0: stored first" not in out
+    assert "v0.28.0: the lowest that has it" not in out
     assert (
         "v0.29.0: changed, from v0.28.0\n"
         "  #1 placed by renamed\n"
@@ -313,3 +314,85 @@ def test_every_line_fits_a_terminal(store: Path, capsys: Out) -> None:
         lines = capsys.readouterr().out.splitlines()
         assert max(map(len, lines)) <= 80
         assert len(lines) > 10
+
+
+def two_hunks(store: Path) -> None:
+    """Give both releases a patch with a definition and its use apart, and one that needs it."""
+    for release, before in (("0.28.0", BASE), ("0.29.0", RENAMED)):
+        folder = store / f"patches/v{release}"
+        for path in folder.iterdir():
+            path.unlink()
+        helped = before.replace(b"import math\n", b"import math\n\n\ndef extra():\n    return 1\n")
+        helped = helped.replace(b"size / 16)", b"size / 32)")
+        used = helped.replace(b" * 16\n", b" * 16 + extra()\n")
+        (folder / "series").write_text("helper.patch\nuser.patch\n")
+        (folder / "helper.patch").write_bytes(patch("helper", before, helped))
+        (folder / "user.patch").write_bytes(patch("user", helped, used))
+
+
+def test_the_links_of_a_hunk_are_those_of_that_hunk(store: Path, capsys: Out, check: Check) -> None:
+    two_hunks(store)
+    run(["why", "helper#1", "--json"])
+    assert [link["patch"] for link in told(capsys, check)["needed_by"]] == ["user.patch"]
+    run(["why", "helper#2", "--json"])
+    assert [link["binds"] for link in told(capsys, check)["needed_by"] if link["binds"]] == []
+
+
+def test_what_was_decided_on_another_hunk_is_not_said_of_this_one(
+    store: Path, capsys: Out, check: Check
+) -> None:
+    two_hunks(store)
+    assert run(["check"]) == 0
+    path = store / "patches/v0.28.0/helper.anchors.toml"
+    path.write_text(
+        path.read_text()
+        + '\n[[override.adaptation]]\nrelease = "0.29.0"\npath = "vllm/pages.py"\nhunks = [2]\n'
+        'reason = "it went"\nbase_hunks = ["1:0"]\ntarget_definitions = {}\ndiff = ""\n'
+    )
+    capsys.readouterr()
+    for words, said in (
+        (["helper#1"], [[], []]),
+        (["helper#2"], [[], ["hunk 2 adapted: it went"]]),
+        (["helper"], [[], ["hunk 2 adapted: it went"]]),
+    ):
+        run(["why", *words, "--json"])
+        assert [row["reasons"] for row in told(capsys, check)["releases"]] == said
+
+
+def test_what_is_stored_otherwise_is_said_of_the_patch_itself(
+    store: Path, capsys: Out, check: Check
+) -> None:
+    path = store / "patches/v0.29.0/user.patch"
+    path.write_bytes(path.read_bytes().replace(b"extra()\n", b"extra() + 1\n"))
+    assert run(["why", "helper", "--json"]) == 0
+    assert told(capsys, check)["releases"][1]["differences"] == []
+    assert run(["why", "user", "--json"]) == 3
+    assert told(capsys, check)["releases"][1]["differences"] == [
+        "user.patch: differs in vllm/pages.py"
+    ]
+
+
+def test_what_its_tests_find_superseded_need_not_land(
+    store: Path, capsys: Out, check: Check
+) -> None:
+    test = store / "tests/test_a.py"
+    test.parent.mkdir()
+    test.write_bytes(b"def test(): pass\n")
+    for release in ("0.28.0", "0.29.0"):
+        path = store / f"patches/v{release}/user.patch"
+        data = path.read_bytes().replace(b"Applies-To", b"Test: tests/test_a.py\nApplies-To")
+        path.write_bytes(data)
+    own = digest_patches([("user.patch", data)])
+    tests = digest_tests(["tests/test_a.py"], {"tests/test_a.py": test.read_bytes()})
+    (store / "patches/verdicts.toml").write_text(
+        'format = 1\n\n[[verdict]]\nrelease = "0.30.0"\npatch = "user.patch"\n'
+        'verdict = "superseded"\npristine = "green"\nreason = "green without it"\n'
+        f'base = "0.29.0"\ntests = ["tests/test_a.py"]\npatch_sha256 = "{own}"\n'
+        f'moved_sha256 = "{own}"\ntest_sha256 = "{tests}"\n'
+    )
+    assert run(["why", "user", "v0.30.0", "--json"]) == 0
+    document = told(capsys, check)
+    assert document["trial"]["lands"] is False
+    assert document["next"][-1] == (
+        "nothing: its tests pass there without it, so that `patchkit rebase v0.30.0` leaves it out"
+    )

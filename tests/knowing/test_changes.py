@@ -234,3 +234,53 @@ def test_a_change_that_gives_another_result_on_the_same_base_is_another_change(
 def test_changed_lines_are_those_that_go_or_come(kind: str) -> None:
     assert kind in {line.kind for line in PATCH[0].changed}
     assert " " not in {line.kind for line in PATCH[0].changed}
+
+
+def test_a_blank_line_is_no_neighbour() -> None:
+    before = sections("a\n\nb\n", "a\nx\n\nb\n")
+    after = sections("a\n\nb\n", "a\n\nx\nb\n")
+    assert compare(before, after).state is State.CONTEXT
+
+
+def mode(path: str) -> tuple[Section, ...]:
+    """What a patch says that makes a file executable."""
+    data = f"diff --git a/{path} b/{path}\nold mode 100644\nnew mode 100755\n".encode()
+    contents = read_contents("a.patch", data, None, place="patches")
+    return sections_of(parse_patch(data, "a.patch"), contents)
+
+
+def test_two_changes_without_lines_are_not_one_that_moved() -> None:
+    pairs = compare_sections(mode("vllm/a"), mode("vllm/b"))
+    assert [(pair.path_before, pair.path_after) for pair in pairs] == [
+        ("vllm/a", None),
+        (None, "vllm/b"),
+    ]
+    assert compare(mode("vllm/a"), mode("vllm/a")).state is State.SAME
+
+
+def test_another_mode_is_another_change() -> None:
+    plain = sections({"vllm/a": b"a\n"}, {"vllm/a": b"b\n"})
+    data = (
+        b"diff --git a/vllm/a b/vllm/a\nold mode 100644\nnew mode 100755\n"
+        b"--- a/vllm/a\n+++ b/vllm/a\n@@ -1 +1 @@\n-a\n+b\n"
+    )
+    contents = read_contents("a.patch", data, None, place="patches")
+    other = sections_of(parse_patch(data, "a.patch"), contents)
+    pair = compare(plain, other)
+    assert (pair.state, pair.notes) == (
+        State.CHANGED,
+        ("modify, now modify mode 100644 -> 100755",),
+    )
+
+
+def test_a_mode_that_stays_is_no_part_of_the_change() -> None:
+    # one has the mode on its index line, the other has no index line at all
+    one = sections({"vllm/a": b"a\n"}, {"vllm/a": b"b\n"})
+    data = b"diff --git a/vllm/a b/vllm/a\n--- a/vllm/a\n+++ b/vllm/a\n@@ -1 +1 @@\n-a\n+b\n"
+    contents = read_contents("a.patch", data, None, place="patches")
+    assert compare(one, sections_of(parse_patch(data, "a.patch"), contents)).state is State.SAME
+
+
+def test_blank_lines_make_no_likeness() -> None:
+    blank = sections({}, {"x": b"a\n\n\n\n\n"})
+    assert likeness(blank, sections({}, {"x": b"b\n\n\n\n\n"})) == 0

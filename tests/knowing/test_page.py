@@ -14,6 +14,7 @@ from patchkit.diff.header import Header, parse_header
 from patchkit.knowing.page import duration, format_page, owner, span, upstream_state
 from patchkit.knowing.registry import Entry, registry
 from patchkit.knowing.survival import Reason, Step
+from patchkit.series.proof_digest import digest_patches, digest_tests
 
 HEADER = """\
 Description: Give pages | their size
@@ -244,7 +245,7 @@ they have none
 
 | release | how it got there |  |
 |---|---|---|
-| v0.28.0 | stored first |  |
+| v0.28.0 | the lowest that has it |  |
 
 ### Last rebases
 
@@ -364,3 +365,100 @@ def test_releases_are_told_in_short(releases: tuple[str, ...], text: str) -> Non
 )
 def test_a_time_is_told_in_its_two_largest_units(seconds: int, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_a_patch_is_not_left_out_of_what_came_before_it(tmp_path: Path) -> None:
+    entry = only(
+        tmp_path,
+        {
+            "patches/v0.28.0/series": "",
+            "patches/v0.29.0/series": "a.patch\n",
+            "patches/v0.29.0/a.patch": patch("new\n"),
+        },
+    )
+    assert entry.steps == (Step("0.29.0", "first"),)
+
+
+def test_a_verdict_on_another_release_is_no_reason(tmp_path: Path) -> None:
+    files = {
+        "patches/v0.28.0/series": "a.patch\n",
+        "patches/v0.28.0/a.patch": patch("new\n"),
+        "patches/v0.28.1/series": "",
+        "patches/verdicts.toml": VERDICT.format(verdict="superseded", digest="0" * 64),
+    }
+    assert only(tmp_path, files).steps[1].reasons == ()
+
+
+def test_a_patch_that_moved_was_touched(tmp_path: Path) -> None:
+    files = {
+        "patches/v0.28.0/series": "a.patch\n",
+        "patches/v0.28.0/a.patch": patch("new\n"),
+        "patches/v0.29.0/series": "a.patch\n",
+        "patches/v0.29.0/a.patch": patch("new\n").replace("vllm/a.py", "vllm/b.py"),
+        "patches/v0.30.0/series": "a.patch\n",
+        "patches/v0.30.0/a.patch": patch("new\n").replace("vllm/a.py", "vllm/b.py"),
+    }
+    entry = only(tmp_path, files)
+    assert [step.how for step in entry.steps] == ["first", "moved", "as it was"]
+    assert entry.touched == "v0.29.0"
+
+
+@pytest.mark.parametrize("release", ["0.28.0", "0.29.0"])
+def test_a_verdict_is_fresh_by_what_was_moved_or_by_what_came_of_it(
+    tmp_path: Path, release: str
+) -> None:
+    test = b"def test(): pass\n"
+    files = {
+        "tests/test_a.py": test.decode(),
+        "patches/v0.28.0/series": "a.patch\n",
+        "patches/v0.28.0/a.patch": patch("old\n"),
+        "patches/v0.29.0/series": "a.patch\n",
+        "patches/v0.29.0/a.patch": patch("new\n"),
+    }
+    data = files[f"patches/v{release}/a.patch"].encode()
+    names = ("tests/test_a.py",)
+    text = VERDICT.format(verdict="needed", digest=digest_patches([("a.patch", data)]))
+    files["patches/verdicts.toml"] = text.replace(
+        f'test_sha256 = "{digest_patches([("a.patch", data)])}"',
+        f'test_sha256 = "{digest_tests(names, {names[0]: test})}"',
+    )
+    assert [known.fresh for known in only(tmp_path, files).verdicts] == [True]
+
+
+def test_the_last_rebases_are_told_newest_first(tmp_path: Path) -> None:
+    head, _, entry = LOG.partition("[[rebase]]")
+    log = head + "".join(
+        f"[[rebase]]{entry}\n".replace("2026-11-30", f"2026-11-{day:02}") for day in range(1, 9)
+    )
+    files = {
+        "patches/v0.28.0/series": "a.patch\n",
+        "patches/v0.28.0/a.patch": patch("new\n"),
+        "patches/rebases.toml": log,
+    }
+    page = format_page([only(tmp_path, files)]).decode()
+    days = [line[:12] for line in page.split("\n") if line.startswith("| 2026")]
+    assert days == [f"| 2026-11-{day:02}" for day in range(8, 2, -1)]
+
+
+@pytest.mark.parametrize(
+    ("fate", "reasons"),
+    [
+        ("skipped", (Reason("skipped by a person in the rebase of 2026-11-30"),)),
+        ("upstream", (Reason("upstream had all of it in the rebase of 2026-11-30"),)),
+        ("moved", ()),
+    ],
+)
+def test_the_log_says_what_became_of_a_patch(
+    tmp_path: Path, fate: str, reasons: tuple[Reason, ...]
+) -> None:
+    entry = only(
+        tmp_path,
+        {
+            "patches/v0.28.0/series": "a.patch\n",
+            "patches/v0.28.0/a.patch": patch("new\n"),
+            "patches/v0.28.1/series": "",
+            "patches/v0.29.0/series": "",
+            "patches/rebases.toml": LOG.replace('"moved"', f'"{fate}"'),
+        },
+    )
+    assert [step.reasons for step in entry.steps[1:]] == [(), reasons]

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from patchkit.diff import diff_files, format_files
+from patchkit.diff import diff_files, format_files, parse_patch
 from patchkit.diff.header import Header
+from patchkit.knowing.anchored import anchors_of
 from patchkit.knowing.next_step import next_steps
 from patchkit.knowing.registry import KnownVerdict
-from patchkit.knowing.story import Asked, Story, Trial, counterpart, is_release
+from patchkit.knowing.story import Asked, Passage, Story, Trial, counterpart, is_release
+from patchkit.knowing.survival import Step
 from patchkit.outcome import Drift, HunkOutcome, Status
+from patchkit.placing.plan import plan_patch
 from patchkit.series.contents import PatchContents
+from patchkit.series.graph import Link
 from patchkit.series.verdict import Colour, StoredVerdict, Verdict
+from patchkit.stacking.dependencies import Dependency
+from patchkit.stacking.weave import HunkId
+from patchkit.tree import SourceTree
 
 LINES = [f"line {number}\n" for number in range(40)]
 
@@ -132,3 +139,65 @@ def test_the_next_step_follows_from_what_would_happen(
     found: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
     assert found == expected
+
+
+def told(
+    release: str,
+    known: KnownVerdict,
+    *,
+    needs: tuple[Link, ...] = (),
+) -> tuple[str, ...]:
+    """The steps for a patch that is stored for one release, without a trial."""
+    asked = Asked("patches", "a.patch", "0.29.0")
+    contents = PatchContents("a.patch", Header(), ())
+    passages = (Passage(Step(release, "first")), Passage(Step("0.31.0", "left out")))
+    return next_steps(Story(asked, contents, (), needs, (), passages, (known,)))
+
+
+def test_a_verdict_on_what_is_not_stored_asks_for_nothing() -> None:
+    superseded, stale = verdict(Verdict.SUPERSEDED), verdict(Verdict.NEEDED, fresh=False)
+    assert told("0.29.0", superseded) == ()
+    assert told("0.29.0", stale) == ()
+    assert told("0.30.0", stale) == ("`patchkit test v0.30.0 a` makes its verdict anew",)
+    assert told("0.30.0", superseded) == (
+        "leave it out of v0.30.0: its tests pass there without it",
+    )
+
+
+def test_a_need_that_is_declared_is_no_step() -> None:
+    known = verdict(Verdict.NEEDED)
+    reason = Dependency(HunkId("a.patch", 1), HunkId("b.patch", 1), "lines", "x")
+    close = Dependency(HunkId("a.patch", 1), HunkId("b.patch", 1), "context", "x")
+    link = Link("a.patch", "b.patch", (reason,))
+    assert told("0.30.0", known, needs=(link,)) == ("declare `Depends-On: b` in its header",)
+    for other in (
+        Link("a.patch", "b.patch", (reason,), declared=True),
+        Link("a.patch", "b.patch", (reason,), implied=True),
+        Link("a.patch", "b.patch", (close,)),
+    ):
+        assert told("0.30.0", known, needs=(other,)) == ()
+
+
+def test_a_hunk_that_also_lays_code_out_anew_is_anchored_by_what_it_changes() -> None:
+    before = {"vllm/a.py": b"a = f(1, 2)\nb = g(1)\n"}
+    after = {"vllm/a.py": b"a = f(\n    1,\n    2,\n)\nb = g(2)\n"}
+    data = format_files(diff_files(before, after))
+    plan = plan_patch(parse_patch(data, "a.patch"), SourceTree(before))
+    (anchor,) = anchors_of(plan)
+    assert [edit.kind for edit in anchor.edits] == ["argument replaced"]
+    assert anchor.edits[0].removes == ("1",)
+
+
+def test_a_long_line_of_code_is_cut() -> None:
+    before = {"vllm/a.py": b"x = 1\n" + b"y = " + b"1 + " * 30 + b"1\n"}
+    after = {"vllm/a.py": b"x = 1\nz = 3\n" + before["vllm/a.py"].split(b"\n", 1)[1]}
+    plan = plan_patch(parse_patch(format_files(diff_files(before, after)), "a"), SourceTree(before))
+    ((edit,),) = (anchor.edits for anchor in anchors_of(plan))
+    assert (edit.after, edit.before) == ("x = 1", "y = " + "1 + " * 15 + "1…")
+
+
+def test_a_file_that_is_no_python_has_no_edits() -> None:
+    before, after = {"vllm/a.txt": b"a b\n"}, {"vllm/a.txt": b"b a\n"}
+    plan = plan_patch(parse_patch(format_files(diff_files(before, after)), "a"), SourceTree(before))
+    (anchor,) = anchors_of(plan)
+    assert (anchor.number, anchor.edits, dict(anchor.definitions)) == (1, (), {})

@@ -222,8 +222,8 @@ def test_a_range_must_not_reach_further_than_what_is_stored() -> None:
     assert stored(proven=("0.28.0",)) == [
         (
             "range-too-wide",
-            "Applies-To <0.30,>=0.28 holds v0.29.0, for which nothing is stored",
-            "`patchkit rebase v0.29.0` stores it, or narrow the range",
+            "Applies-To <0.30,>=0.28 holds v0.29.0, for which it is not stored",
+            "move it there with `patchkit rebase v0.29.0`, or narrow the range",
         )
     ]
 
@@ -291,3 +291,20 @@ def test_the_page_lists_the_rules_as_they_are() -> None:
 def test_a_finding_is_as_bad_as_its_rule() -> None:
     assert Finding("tab", "a", 1, "x").severity is Severity.WARNING
     assert Finding("no-header", "a", 1, "x").severity is Severity.ERROR
+
+
+def test_a_patch_of_the_own_folder_is_meant_rather_than_another_of_its_name() -> None:
+    data = put("Test: ", "Depends-On: one\nTest: ").encode() + b"\n" + DIFF
+    patches = {("below", "one.patch"): DIFF, ("patches", "a.patch"): data,
+               ("patches", "one.patch"): DIFF}  # fmt: skip
+    series = InSeries(("patches", "a.patch"), "0.28.0", patches)
+    context = Context(TODAY, series=series)
+    assert [found.rule for found in lint_patch(data, "a.patch", context)] == ["late-dependency"]
+
+
+def test_the_order_of_a_mail_is_not_ours() -> None:
+    lines = "Date: Mon, 2 Jan 2023 10:00:00 +0000\nFrom: A <a@example.org>\nSubject: It\n"
+    rules = [rule for rule, _ in lint(lines + "Reason: so\n")]
+    assert "field-order" not in rules
+    # two paragraphs: nobody would want them to be mixed
+    assert "field-order" not in [rule for rule, _ in lint("From: me\nSubject: It\n\nReason: so\n")]
