@@ -53,7 +53,7 @@ def _strict(schema: Any) -> Any:
 def trees(monkeypatch: pytest.MonkeyPatch) -> dict[str, SourceTree]:
     """Return the trees that the commands open by name; a test puts in what it needs."""
     found: dict[str, SourceTree] = {}
-    for command in ("rebase", "port", "check", "show", "test", "deps", "import_"):
+    for command in ("rebase", "port", "check", "show", "test", "deps", "import_", "export"):
         module = importlib.import_module(f"patchkit.cli.{command}")
         monkeypatch.setattr(module, "tree_opener", lambda *_: found.__getitem__)
     return found
