@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchkit.adopting.log_text import split_log
 from patchkit.adopting.naming import stem_of_file, stem_of_subject
 from patchkit.adopting.said import Said, said_by
 from patchkit.diff import Patch, parse_mbox
@@ -91,8 +92,8 @@ def _gather(name: str, read_stdin: Callable[[], bytes]) -> Gathered:
 def read_patches(
     data: bytes, name: str, stem: str, *, source: str | None = None, strip: int | None = None
 ) -> Iterator[Found]:
-    """Yield the patches of a file; those of a mailbox are named by their subjects."""
-    patches = parse_mbox(data, name)
+    """Yield the patches of a file; those of a mailbox or log are named by their subjects."""
+    patches = [part for patch in parse_mbox(data, name) for part in split_log(patch)]
     for patch in patches:
         said = said_by(patch)
         by_subject = stem_of_subject(said.subject)

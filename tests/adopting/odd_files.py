@@ -110,6 +110,11 @@ SOUND: dict[str, bytes] = {
     "mailbox": mail("one", section(A)) + mail("two", section(B)),
     "moves": section(A) + MOVES + BINARY,
     "dep3": b"Description: d\nReason: r\nOrigin: o\n\n" + BODY,
+    "log": b"".join(
+        b"commit %s\nAuthor: A <a@example.org>\nDate:   today\n\n    %s\n\n%s\n"
+        % (b"%040d" % number, message, section(path))
+        for number, message, path in ((2, b"two", B), (1, b"one", A))
+    ),
     "csrc": section(A) + section(B).replace(b"vllm/core/b.py", b"csrc/b.cu"),
 }
 

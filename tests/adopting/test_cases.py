@@ -161,6 +161,7 @@ def test_what_is_built_or_not_shipped_is_classed_and_kept(folder: Path, capsys: 
         ("examples/x.py", "not_shipped"),
     ]  # fmt: skip
     assert list(sections(folder)) == [A, *(u["path"] for u in patch["unshipped"])]
+    assert not any("not in the tree" in note for note in patch["notes"])  # that is said already
 
 
 BARE = b"--- a/vllm/a.py\n+++ b/vllm/a.py\n@@ -5,0 +6 @@\n+between = 1\n"

@@ -105,6 +105,14 @@ def test_an_order_that_is_said_is_not_changed(tmp_path: Path) -> None:
     assert open_order.way is Way.STACK
 
 
+def test_an_order_is_looked_for_where_the_most_hunks_apply(tmp_path: Path) -> None:
+    one, two = found(BODY, change(5), "a"), found(change(5), change(6, change(5)), "b")
+    trees = {"0.21.0": tree(BODY), **{f"0.2{n}.0": tree("x = 1\n") for n in range(2, 7)}}
+    answer = made_on(Gathered((two, one), ordered=False), ground(tmp_path, trees), [*trees])
+    assert isinstance(answer.base, Base)
+    assert (answer.base.name, answer.patches) == ("0.21.0", (one, two))
+
+
 def test_no_release_that_can_be_opened_is_an_error(tmp_path: Path) -> None:
     def closed(_: str) -> SourceTree:
         raise PatchkitError("no answer", place="the index")

@@ -58,7 +58,4 @@ def trees(monkeypatch: pytest.MonkeyPatch) -> dict[str, SourceTree]:
         module = importlib.import_module(f"patchkit.cli.{module_name(command)}")
         if hasattr(module, "tree_opener"):
             monkeypatch.setattr(module, "tree_opener", lambda *_: found.__getitem__)
-    for command in ("rebase", "port", "check", "show", "test", "deps", "range_diff", "why"):
-        module = importlib.import_module(f"patchkit.cli.{command}")
-        monkeypatch.setattr(module, "tree_opener", lambda *_: found.__getitem__)
     return found

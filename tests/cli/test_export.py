@@ -237,6 +237,7 @@ def test_whole_new_files_are_a_patch_of_their_own(store: Path, capsys: Out, chec
     assert run(["export", "--only", "first", "--output", "one", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     check(document)
+    assert document["files"] == ["0001-first.patch"]
     assert document["left_out"] == ["patches/second.patch", "patches/v0.28.0/overlay.toml"]
 
 

@@ -545,6 +545,27 @@ def test_a_range_of_commits_is_a_series(
     )
 
 
+def test_what_git_log_writes_is_a_series_from_the_oldest(
+    folder: Path, repository: git.Repo, capsys: Out, check: Check
+) -> None:
+    repository.git.commit("--allow-empty", "-m", "nothing")
+    (folder / PATH).write_text(swap(1, 5).replace("return 50", "return 55"))
+    repository.git.commit("-am", "Raise f5 more")
+    text = repository.git.log("-p", "base..main")
+    (folder / "log.txt").write_text(text + "\n")
+    document = report(capsys, check, "log.txt")
+    assert series() == ["core-raise-f1.patch", "raise-f5.patch", "raise-f5-more.patch"]
+    assert [patch["source"] for patch in document["patches"]] == [
+        "log.txt#3", "log.txt#2", "log.txt#1",
+    ]  # fmt: skip
+    assert document["order"] is None
+    text = (folder / "patches/v0.28.0/raise-f5.patch").read_text()
+    assert text.startswith("Description: Raise f5\nReason:\n")
+    assert "\nAuthor: A Person <a@example.org>\n" in text
+    (left_out,) = document["patches"][1]["notes"]
+    assert left_out.startswith("log.txt#2:33: text before the section left out: 'commit ")
+
+
 @pytest.mark.usefixtures("repository")
 def test_a_range_elsewhere_is_named_with_its_repository(
     folder: Path, capsys: Out, check: Check, monkeypatch: pytest.MonkeyPatch
