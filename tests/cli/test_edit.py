@@ -600,7 +600,7 @@ def test_killed_anywhere_edit_leaves_no_half_tree(store: Path) -> None:
         assert files(store / WHERE) == FOUR
         assert git(store / WHERE, "status", "--porcelain") == ""
         assert run(["edit", "--close"]) == 0
-    assert calls > 10
+    assert calls > 8
     assert [path.name for path in (store / WHERE).parent.iterdir()] == []
 
 
@@ -652,7 +652,7 @@ def test_a_damaged_repository_never_sends_git_into_the_one_around(
     write(store, "mine.txt", b"mine")
     (opened / ".git/HEAD").unlink()
     assert run(["edit", "one", "--discard"]) == 1
-    assert "git " in capsys.readouterr().err
+    assert "git add failed: fatal: not a git repository" in capsys.readouterr().err
     assert (store / "mine.txt").read_bytes() == b"mine"
     assert git(store, "branch", "--list", "--all") == ""
     assert run(["edit", "--close", "--discard"]) == 0
