@@ -604,6 +604,27 @@ def test_in_one_release_alone_the_others_keep_the_name(named: Path, capsys: Out)
     assert names == [("0.28.0", "one.patch"), ("0.28.0", "two.patch"), ("0.28.1", "double.patch")]
 
 
+def test_a_patch_of_that_name_in_another_folder_is_another_patch(store: Path, capsys: Out) -> None:
+    write(store, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches", "port"]\n')
+    steps = [FOUR, edited(FOUR, OTHER, b"def third(", b"def fourth(")]
+    steps.append(edited(steps[-1], SIZE, b"math.pi", b"math.e"))
+    heads = (header("Rename"), header("Limit", "Depends-On: two, patches/two, one"))
+    for name, head, before, after in zip(("two", "top"), heads, steps, steps[1:], strict=False):
+        data = head + format_files(diff_files(before, after))
+        write(store, f"port/v0.28.0/{name}.patch", data)
+    write(store, "port/v0.28.0/series", b"two.patch\ntop.patch\n")
+    assert run(["check"]) == 0
+    capsys.readouterr()
+    assert run(["rename", "two", "double"]) == 1
+    assert "'two' names patches/two.patch and port/two.patch" in capsys.readouterr().err
+    assert run(["rename", "patches/two", "double"]) == 0
+    top = (store / "port/v0.28.0/top.patch").read_bytes()
+    assert b"Depends-On: two, patches/double, one\n" in top
+    assert run(["rename", "one", "single"]) == 0
+    top = (store / "port/v0.28.0/top.patch").read_bytes()
+    assert b"Depends-On: two, patches/double, single\n" in top
+
+
 @pytest.mark.parametrize(
     ("words", "status", "fact"),
     [
