@@ -10,7 +10,7 @@ from pathlib import Path
 
 from patchkit.config import Config
 from patchkit.editing.draft import build, draft_of
-from patchkit.editing.revision import Revision, texts
+from patchkit.editing.revision import Revision
 from patchkit.errors import PatchkitError
 from patchkit.repository.applied import apply_series, apply_shipped, with_overlay
 from patchkit.repository.move import OpenTree
@@ -26,11 +26,10 @@ def with_others(config: Config, revision: Revision, folder: str, open_tree: Open
     stack = revision.stack
     others: dict[str, Mapping[str, bytes]] = {}
     notes = []
-    before, after = texts(stack.of(folder)), texts(revision.built[folder].layers)
     for release in stored_releases(config.root, folder):
         place = release_folder(folder, release)
         one = read_stored(config.root, folder, release)
-        if one.same_as != stack.release or before == after:
+        if one.same_as != stack.release:
             continue
         ground = _ground(config, one, folder, release, open_tree)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from patchkit.editing.stack import Layer
@@ -44,8 +44,7 @@ def needs_of(layers: Sequence[Layer], base: SourceTree) -> Needs:
     with at_ease():
         graph = make_graph(tuple(names.values()), dependencies(plans, base), declared)
         pairs = same_statements(plans)
-    owned = {(link.later, link.earlier) for link in graph.links if link.declared or link.implied}
-    owned |= {(a, b) for a, b in _implied(declared)}
+    owned = {(later, one) for later, needed in closure(declared).items() for one in needed}
     left = tuple(p for p in pairs if (p.later.patch, p.earlier.patch) not in owned)
     return Needs(graph, left)
 
@@ -54,10 +53,6 @@ def binding(plans: Sequence[PatchPlan], base: SourceTree) -> list[Dependency]:
     """Return where a patch cannot be without an earlier one."""
     with at_ease():
         return [need for need in dependencies(plans, base) if need.binds]
-
-
-def _implied(declared: Mapping[str, Sequence[str]]) -> Iterable[tuple[str, str]]:
-    return [(later, one) for later, needed in closure(declared).items() for one in needed]
 
 
 def _called(plan: PatchPlan, name: str) -> PatchPlan:

@@ -297,6 +297,37 @@ def test_a_decision_on_a_hunk_that_changes_is_not_lost_unasked(store: Path, caps
     assert run(["check", "--frozen"]) == 0
 
 
+def test_a_decision_that_held_no_more_before_is_nobodys_business(store: Path) -> None:
+    decide(store, "one.patch", 1)
+    path = store / AT / "one.anchors.toml"
+    path.write_bytes(path.read_bytes().replace(b'base_hunk = "1:', b'base_hunk = "1:f'))
+    assert overrides(store, "one.patch").acceptances[0].base_hunk.startswith("1:f")
+    before = path.read_bytes()
+    assert run(["fold", "three", "--into", "two"]) == 0
+    assert path.read_bytes() == before
+
+
+def test_a_mode_goes_with_the_first_hunk_of_its_file(
+    folder: Path, trees: Trees, capsys: Out
+) -> None:
+    trees["v0.28.0"] = tree()
+    after = edited(BASE, SIZE, b"import math\n", b"import math\n\nX = 1\n")
+    after = edited(after, SIZE, b"LIMIT = math.pi", b"LIMIT = math.e")
+    files = diff_files(BASE, after, None, {SIZE: 0o100755})
+    write(folder, "pyproject.toml", b"[tool.patchkit]\n")
+    write(folder, f"{AT}/series", b"p.patch\n")
+    write(folder, f"{AT}/p.patch", header("P") + format_files(files))
+    assert run(["check"]) == 0
+    before = read(folder)
+    for hunk, keeps in (("1", "q"), ("2", "p")):
+        assert run(["split", "p", "--hunks", hunk, "--into", "q"]) == 0
+        assert b"new mode 100755" in stored(folder)[f"{keeps}.patch"]
+        assert sum(b"new mode" in data for data in stored(folder).values()) == 1
+        assert run(["fold", "q", "--into", "p"]) == 0
+        assert read(folder) == before
+    del capsys
+
+
 # Fold -------------------------------------------------------------------------------------------
 
 
@@ -365,6 +396,28 @@ def test_a_fold_across_what_is_needed_is_refused(
     assert read(store) == before
 
 
+def test_two_that_add_in_one_gap_do_not_change_places(
+    folder: Path, trees: Trees, capsys: Out
+) -> None:
+    trees["v0.28.0"] = tree()
+    write(folder, "pyproject.toml", b"[tool.patchkit]\n")
+    write(folder, f"{AT}/series", b"a.patch\nb.patch\nc.patch\n")
+    steps: list[dict[str, bytes]] = [BASE]
+    for name, below in (("low", b"def area("), ("high", b"def low(")):
+        code = f"def {name}(n):\n    return n\n\n\n".encode() + below
+        steps.append(edited(steps[-1], SIZE, below, code))
+    steps.append({**steps[-1], NEW: b"NEW = 1\n"})
+    for name, before, after in zip("abc", steps, steps[1:], strict=False):
+        data = header(name) + format_files(diff_files(before, after))
+        write(folder, f"{AT}/{name}.patch", data)
+    run(["check"])
+    stored_before = read(folder)
+    capsys.readouterr()
+    assert run(["fold", "a", "--into", "c"]) == 1
+    assert "b.patch is between them, and the two do not commute: " in capsys.readouterr().err
+    assert read(folder) == stored_before
+
+
 def test_a_fold_that_leaves_nothing_is_refused(store: Path, capsys: Out) -> None:
     back = edited(FOUR, SIZE, b"* 32", b"* 16")
     write(store, f"{AT}/series", SERIES + b"back.patch\n")
@@ -394,6 +447,14 @@ def test_what_a_header_cannot_take_is_told(store: Path, capsys: Out) -> None:
 
 
 # Drop -------------------------------------------------------------------------------------------
+
+
+def test_what_else_is_in_the_folder_stays(store: Path) -> None:
+    write(store, f"{AT}/NOTES.md", b"mine\n")
+    write(store, f"{AT}/series", SERIES.replace(b"one.patch", b"one.patch -p0 # mine"))
+    assert run(["drop", "four", "--reason", "gone"]) == 0
+    assert stored(store)["NOTES.md"] == b"mine\n"
+    assert b"one.patch # mine\n" in stored(store)["series"]  # what is stored is -p1
 
 
 def test_a_dropped_patch_leaves_its_reason(store: Path, capsys: Out, check: Check) -> None:
@@ -543,6 +604,27 @@ def test_in_one_release_alone_the_others_keep_the_name(named: Path, capsys: Out)
     assert names == [("0.28.0", "one.patch"), ("0.28.0", "two.patch"), ("0.28.1", "double.patch")]
 
 
+def test_a_patch_of_that_name_in_another_folder_is_another_patch(store: Path, capsys: Out) -> None:
+    write(store, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches", "port"]\n')
+    steps = [FOUR, edited(FOUR, OTHER, b"def third(", b"def fourth(")]
+    steps.append(edited(steps[-1], SIZE, b"math.pi", b"math.e"))
+    heads = (header("Rename"), header("Limit", "Depends-On: two, patches/two, one"))
+    for name, head, before, after in zip(("two", "top"), heads, steps, steps[1:], strict=False):
+        data = head + format_files(diff_files(before, after))
+        write(store, f"port/v0.28.0/{name}.patch", data)
+    write(store, "port/v0.28.0/series", b"two.patch\ntop.patch\n")
+    assert run(["check"]) == 0
+    capsys.readouterr()
+    assert run(["rename", "two", "double"]) == 1
+    assert "'two' names patches/two.patch and port/two.patch" in capsys.readouterr().err
+    assert run(["rename", "patches/two", "double"]) == 0
+    top = (store / "port/v0.28.0/top.patch").read_bytes()
+    assert b"Depends-On: two, patches/double, one\n" in top
+    assert run(["rename", "one", "single"]) == 0
+    top = (store / "port/v0.28.0/top.patch").read_bytes()
+    assert b"Depends-On: two, patches/double, single\n" in top
+
+
 @pytest.mark.parametrize(
     ("words", "status", "fact"),
     [
@@ -625,3 +707,6 @@ def test_a_verdict_that_holds_no_more_is_told(store: Path, capsys: Out) -> None:
         "note: the verdict on one.patch holds no more; `patchkit test v0.28.0 one.patch` makes it "
         "anew" in said(capsys)
     )
+    write(store, "t.py", b"def test(): assert True\n")  # holds no more whatever is done to patches
+    assert run(["drop", "four", "--reason", "gone"]) == 0
+    assert [line for line in said(capsys) if "verdict" in line] == []

@@ -61,6 +61,12 @@ def second(text: str, old: str, new: str) -> str:
             "unique from 4 lines of context on, with 3 at 3 places, would fit in 3 definitions",
             True,
         ),
+        (
+            "a\nb\nc\nd\ne\n",
+            "x\na\nb\nc\nd\ne\n",
+            "only adds lines, unique from 1 line of context on",
+            False,
+        ),
         ("a = 1\n", "b = 1\n", "no context, unique by its own lines", True),
     ],
 )
