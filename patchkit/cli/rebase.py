@@ -109,7 +109,11 @@ def command(
     --update. A hunk that did not land stops the rebase: edit the files it lays out in
     .patchkit/rebase/files and --continue, --skip the patch, or --abort.
 
-    A patch that `patchkit test` found superseded on the release is left out, with the reason;
+    An edit is remembered as soon as it is accepted, and used again, also on other releases, where
+    it is proven to be right there; `patchkit resolutions` lists what is remembered. With a git
+    repository of upstream's at hand, the commits that changed what hunks stand on are named.
+
+    A patch that `patchkit test` found superseded on the release is left out, with the reason.
     A hunk that landed has drifted where what it calls or reads is not what it was in the base.
     Where it is right all the same, --continue --accept-drift says so, for this hunk and this change
     only; when either changes again, it has drifted again.
@@ -136,6 +140,9 @@ def command(
     _check_details(steps, hunks=hunks, yes=yes, reason=reason, accept_drift=accept_drift)
     if as_json and table:
         raise UsageError("--table and --json are two things", place="patchkit rebase")
+    if (abort or status) and (table or history):
+        what = "--table" if table else "--history"
+        raise UsageError(f"{what} is for a step that moves", place="patchkit rebase")
     report = Report(as_json, table, history)
     config = here()
     workspace = Workspace(config.state_folder)

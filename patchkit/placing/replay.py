@@ -65,15 +65,7 @@ def land_remembering(
             plan, base, target,
             adaptations=[*replayer.without(chosen), *chosen], missing=missing, banned=stopped,
         )  # fmt: skip
-        fallen = [replay for replay in chosen if not _landed(replay, tried)]
-        for replay in fallen:
-            why = next(v.reason for n in replay.hunks if (v := tried.verdicts[n]).reason)
-            _refuse(refused, replay.hunks, replay.replayed.release, why or "")
-        if not fallen and any(not is_there(tried.verdicts[n]) for n in there):
-            fallen = chosen  # what lands by itself goes before what is remembered
-            for replay in fallen:
-                text = "other hunks would not land any more"
-                _refuse(refused, replay.hunks, replay.replayed.release, text)
+        fallen = _fallen(chosen, tried, there, refused)
         if not fallen:
             return _told(replace(tried, replays=tuple(chosen)), refused)
         # each was made on what those before it leave
@@ -186,6 +178,25 @@ def _ranked(memory: Iterable[Resolution], plan: PatchPlan, target: SourceTree) -
             entry[0].adaptation.release != target.version,
         ),
     )
+
+
+def _fallen(
+    chosen: Sequence[Replay],
+    tried: Landing,
+    there: Collection[int],
+    refused: dict[int, list[str]],
+) -> list[Replay]:
+    """The replays that did not land, or for which something fell that lands by itself."""
+    fallen = [replay for replay in chosen if not _landed(replay, tried)]
+    for replay in fallen:
+        why = next(v.reason for n in replay.hunks if (v := tried.verdicts[n]).reason)
+        _refuse(refused, replay.hunks, replay.replayed.release, why or "")
+    if fallen or all(is_there(tried.verdicts[number]) for number in there):
+        return fallen
+    for replay in chosen:
+        text = "other hunks would not land any more"
+        _refuse(refused, replay.hunks, replay.replayed.release, text)
+    return list(chosen)
 
 
 def _is_of(replay: Replay, entry: _Entry) -> bool:

@@ -327,6 +327,8 @@ def test_a_table_of_nothing_says_that_all_was_plain(trees: Trees, capsys: Out) -
 def test_a_table_is_no_json(trees: Trees, capsys: Out) -> None:
     assert run(["rebase", "v0.30.0", "--table", "--json"]) == 2
     assert "--table and --json are two things" in capsys.readouterr().out
+    assert run(["rebase", "--abort", "--history", "x"]) == 2
+    assert "--history is for a step that moves" in capsys.readouterr().err
     assert run(["port", "x", "--base", "a", "--target", "b", "--table", "--why"]) == 2
     assert "--table and --why are two things" in capsys.readouterr().err
     del trees
