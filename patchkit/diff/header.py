@@ -15,6 +15,7 @@ from packaging.version import InvalidVersion, Version
 
 from patchkit.diff.exit_when import condition_problems
 from patchkit.diff.mail import is_from_line
+from patchkit.diff.requires import requires_problems
 from patchkit.errors import PatchkitError
 
 _ALIASES = {"subject": "description", "from": "author", "upstream-state": "forwarded"}
@@ -201,6 +202,8 @@ def validate_header(header: Header, place: str) -> tuple[str, ...]:
             problems.append(f"{place}:{item.lineno}: {problem}")
         if _key(item.name) == "exit-when":
             problems += condition_problems(item.value, place, item.lineno)
+        if _key(item.name) == "requires":
+            problems += requires_problems(item.value, place, item.lineno)
     return tuple(problems)
 
 
