@@ -218,12 +218,12 @@ def _top(condition: Condition, module: Module, name: str, program: Program) -> I
         return Item(own[0][0], module.path, name, own[0][1], own[0][2])
     if name in bindings:
         place = f"{module.path}:{bindings[name]}"
-        if isinstance(found, Module):
+        if found is not None:
             return Judged(condition, Holding.HELD, f"`{name}` is imported", place)
         text = f"`{name}` is bound there, and what it is cannot be followed"
         return Judged(condition, Holding.UNKNOWN, text, place)
     submodule = program.module(f"{module.name}.{name}")
-    if module.path.endswith("/__init__.py") and submodule.path:
+    if submodule.path:
         return Judged(condition, Holding.HELD, f"`{name}` is a module", submodule.path)
     vague = "*" if "*" in bindings else "__getattr__" if name.encode() in source else ""
     if vague in bindings:

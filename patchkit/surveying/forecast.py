@@ -259,7 +259,8 @@ def _looked(
 
     if processes < 2 or stored_hunks(config) * count < WORTH_SPREADING:
         for number, target in enumerate(targets, start=1):
-            yield Look(config, openers[0], is_release).at(target)
+            found = Look(config, openers[0], is_release).at(target)
             done(number)
+            yield found
     else:
         yield from spread(Look(config, openers[1], is_release).at, targets, processes, done)

@@ -39,13 +39,13 @@ def time_rebase(series: Drawn, base: SourceTree, target: SourceTree) -> Timing:
     What was parsed before counts as known: a fair run is the first of its process.
     """
     spent: Counter[str] = Counter()
-    with _clocked(rebase, "land_patch", spent), _clocked(rebase, "drifts_of", spent):
+    with _clocked(rebase, "land_remembering", spent), _clocked(rebase, "drifts_of", spent):
         wall, cpu = time.perf_counter(), time.process_time()
         result = rebase_series(series.patches, base, target)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     outcomes = Counter(outcome.status.value for outcome in result.outcomes)
     return Timing(
-        wall, cpu, spent["land_patch"], spent["drifts_of"], dict(sorted(outcomes.items()))
+        wall, cpu, spent["land_remembering"], spent["drifts_of"], dict(sorted(outcomes.items()))
     )
 
 

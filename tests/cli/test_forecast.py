@@ -231,6 +231,14 @@ def test_drift_is_left_to_a_person(
     assert found["targets"][0]["lands"] is False
 
 
+def test_what_a_patch_brings_does_not_let_it_go(loop: Path, capsys: Out, check: Check) -> None:
+    exit_when = HEADER.replace(b"Applies-To", b"Exit-When: file vllm/new.py\nApplies-To")
+    data = patch({}, {"vllm/new.py": b"x = 1\n"}).replace(HEADER, exit_when)
+    write(loop, "patches/v0.28.0/limit.patch", data)
+    limit = document(capsys, check, "0.29.0")["targets"][0]["series"][0]["patches"][0]
+    assert (limit["outlook"], limit["exit"]) == ("clean", None)
+
+
 @pytest.mark.usefixtures("offered")
 def test_nothing_newer_is_said(loop: Path, capsys: Out) -> None:
     write(loop, "patches/v0.40.0/series", b"")

@@ -343,6 +343,32 @@ def test_tests_that_prove_nothing_have_one_sign(loop: Path, capsys: Out) -> None
     assert out.count("x its tests fail with it, too, or are broken") == 1
 
 
+def test_a_verdict_is_held_against_what_is_stored_for_its_release(
+    loop: Path, capsys: Out, check: Check
+) -> None:
+    write(loop, "tests/test_pages.py", b"def test(): assert 0\n")
+    for release in ("0.28.0", "0.29.0"):
+        path = loop / f"patches/v{release}/pages.patch"
+        field = b"Test: tests/test_pages.py\nApplies-To:"
+        path.write_bytes(path.read_bytes().replace(b"Applies-To:", field, 1))
+    made = verdict(loop, "0.29.0", "pages.patch", Verdict.NEEDED, "0.28.0")
+    gone = replace(made, release="0.31.0", patch="limit.patch", base="0.27.0")
+    write(loop, "patches/verdicts.toml", format_verdicts([made, gone]))
+
+    def stale() -> list[bool]:
+        rows = document(capsys, check, status=3 if changed else 0)["matrix"]["rows"]
+        return [rows[0]["cells"][1]["test_stale"], rows[1]["cells"][3]["test_stale"]]
+
+    changed = False
+    (loop / "patches/v0.28.0/limit.patch").rename(loop / "patches/v0.28.0/l.patch")
+    write(loop, "patches/v0.28.0/series", b"l.patch\npages.patch\n")
+    (loop / "patches/v0.28.0/limit.anchors.toml").rename(loop / "patches/v0.28.0/l.anchors.toml")
+    assert stale() == [False, False]  # what limit was moved from is not stored any more
+    changed = True
+    path.write_bytes(path.read_bytes().replace(b"* 16 + 1", b"* 16 + 3"))
+    assert stale() == [True, False]
+
+
 def test_a_patch_that_its_tests_supersede_is_out_for_that_reason(loop: Path, capsys: Out) -> None:
     write(loop, "tests/test_pages.py", b"def test(): assert 0\n")
     (loop / "patches/rebases.toml").unlink()
