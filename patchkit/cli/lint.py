@@ -58,20 +58,9 @@ def command(
     looking = Looking(config, read_pins(config, may_be_missing=True).versions, today)
     broken: list[Finding] = []
     if names:
-        subjects = [
-            looking.plain(sys.stdin.buffer.read(), "standard input")
-            if name == "-"
-            else looking.at_file(name)
-            for name in names
-        ]
+        subjects = [_named(looking, name) for name in names]
     else:
-        wanted = normalise_version(release) if release else None
-        subjects, broken = looking.at_stored(series_folders(config, folder), wanted)
-        if wanted is not None and not subjects and not broken:
-            raise PatchkitError(
-                f"no patch is stored for v{wanted}", place=", ".join(config.series),
-                hint="`patchkit status` lists what is stored",
-            )  # fmt: skip
+        subjects, broken = _stored(looking, config, folder, release)
     linted = [subject.linted(fix=fix) for subject in subjects]
     _write(config, linted, plain=bool(names))
     document = _document(linted, broken, strict)
@@ -80,6 +69,26 @@ def command(
     else:
         render_know.show_lint(document)
     return ExitCode(document["exit_code"])
+
+
+def _named(looking: Looking, name: str) -> Subject:
+    if name == "-":
+        return looking.plain(sys.stdin.buffer.read(), "standard input")
+    return looking.at_file(name)
+
+
+def _stored(
+    looking: Looking, config: Config, folder: str | None, release: str | None
+) -> tuple[list[Subject], list[Finding]]:
+    """Return the stored patches, and what cannot be read; refuse a release that holds none."""
+    wanted = normalise_version(release) if release else None
+    subjects, broken = looking.at_stored(series_folders(config, folder), wanted)
+    if wanted is not None and not subjects and not broken:
+        raise PatchkitError(
+            f"no patch is stored for v{wanted}", place=", ".join(config.series),
+            hint="`patchkit status` lists what is stored",
+        )  # fmt: skip
+    return subjects, broken
 
 
 def _write(config: Config, linted: Sequence[Subject], *, plain: bool) -> None:
