@@ -105,6 +105,8 @@ def test_a_good_header_breaks_no_rule() -> None:
         (put("All of it.", "word " * 19 + "words"), [("long-line", 2)]),
         (put("Forwarded: no", "Forwarded: https://example.org/" + "x" * 90), []),
         (put("Applies-To", 'Exit-When: text vllm.a "' + "word " * 20 + '"\nApplies-To'), []),
+        (put("Applies-To", "Exit-When: release >=0.31\n nonsense x\nApplies-To"),
+         [("bad-value", 9)]),
         (put("All of it.", "All\tof it."), [("tab", 2)]),
         (put(" All of it.", "\tAll of it."), [("tab", 2)]),
         (put("All of it.", "All of it. "), [("trailing-blank", 2)]),
