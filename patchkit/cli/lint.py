@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -35,11 +36,11 @@ def command(
 ) -> ExitCode:
     """Say what is wrong with the headers of patches.
 
-    All that is stored is looked at, or the files that are named; one that lies in a stored release
-    is held against its series as well. Each finding has its line, the name of its rule (all are in
-    docs/lint.md) and how to put it right. With --fix the mechanical ones are put right: misspelt
-    names, the order of fields, blanks at the end of lines. The exit status is 3 where there is an
-    error, with --strict also where there is a warning.
+    All that is stored is looked at, or the files that are named (`-` is standard input); one that
+    lies in a stored release is held against its series as well. Each finding has its line, the name
+    of its rule (all are in docs/lint.md) and how to put it right. With --fix the mechanical ones
+    are put right: misspelt names, the order of fields, blanks at the end of lines. The exit status
+    is 3 where there is an error, with --strict also where there is a warning.
 
     \b
     Examples:
@@ -50,20 +51,16 @@ def command(
     config = here()
     if names and (release or folder):
         raise UsageError("--release and --series are for stored series", place="patchkit lint")
-    looking = Looking(
-        config, read_pins(config, may_be_missing=True).versions, datetime.now(UTC).date()
-    )
+    if fix and "-" in names:
+        raise UsageError("--fix needs files", place="patchkit lint")
+    # where the day begins first, it is this day by now
+    today = (datetime.now(UTC) + timedelta(hours=14)).date()
+    looking = Looking(config, read_pins(config, may_be_missing=True).versions, today)
     broken: list[Finding] = []
     if names:
-        subjects = [looking.at_file(name) for name in names]
+        subjects = [_named(looking, name) for name in names]
     else:
-        wanted = normalise_version(release) if release else None
-        subjects, broken = looking.at_stored(series_folders(config, folder), wanted)
-        if wanted is not None and not subjects and not broken:
-            raise PatchkitError(
-                f"no patch is stored for v{wanted}", place=", ".join(config.series),
-                hint="`patchkit status` lists what is stored",
-            )  # fmt: skip
+        subjects, broken = _stored(looking, config, folder, release)
     linted = [subject.linted(fix=fix) for subject in subjects]
     _write(config, linted, plain=bool(names))
     document = _document(linted, broken, strict)
@@ -72,6 +69,26 @@ def command(
     else:
         render_know.show_lint(document)
     return ExitCode(document["exit_code"])
+
+
+def _named(looking: Looking, name: str) -> Subject:
+    if name == "-":
+        return looking.plain(sys.stdin.buffer.read(), "standard input")
+    return looking.at_file(name)
+
+
+def _stored(
+    looking: Looking, config: Config, folder: str | None, release: str | None
+) -> tuple[list[Subject], list[Finding]]:
+    """Return the stored patches, and what cannot be read; refuse a release that holds none."""
+    wanted = normalise_version(release) if release else None
+    subjects, broken = looking.at_stored(series_folders(config, folder), wanted)
+    if wanted is not None and not subjects and not broken:
+        raise PatchkitError(
+            f"no patch is stored for v{wanted}", place=", ".join(config.series),
+            hint="`patchkit status` lists what is stored",
+        )  # fmt: skip
+    return subjects, broken
 
 
 def _write(config: Config, linted: Sequence[Subject], *, plain: bool) -> None:

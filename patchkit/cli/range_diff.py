@@ -84,6 +84,7 @@ def _pair(pair: PatchPair) -> dict[str, Any]:
     return {
         "before": pair.before,
         "after": pair.after,
+        "subject": pair.subject,
         "state": state,
         "likeness": None if pair.likeness is None else round(pair.likeness, 3),
         "reason": pair.reason,

@@ -84,7 +84,7 @@ def _show_pair(pair: dict[str, Any]) -> None:
 def _head(pair: dict[str, Any]) -> str:
     before, after, state = pair["before"], pair["after"], pair["state"]
     if state == "added":
-        return f"+ {after}: added"
+        return f"+ {after}: added" + (f": {pair['subject']}" if pair["subject"] else "")
     if state == "dropped":
         return f"- {before}: dropped" + (f": {pair['reason']}" if pair["reason"] else "")
     words = {

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_LINK = re.compile(r"https?://[^\s<>\"|\\^`{}]*[^\s<>\"|\\^`{}.,;:!?'()\[\]]")
+_LINK = re.compile(r"https?://[A-Za-z0-9][^\s<>\"|\\^`{}]*[^\s<>\"|\\^`{}.,;:!?'()\[\]]")
 # An underscore between letters emphasises nothing, and names are full of them.
-_MARKS = re.compile(r"[\\`*\[\]<|~$]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")
+_MARKS = re.compile(r"[\\`*\[\]<|~$]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
 _LINE_MARK = re.compile(r"(?:[#>+=-]|\d{1,9}[.)](?=\s|$))")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 

@@ -49,7 +49,8 @@ def _of_trial(story: Story, trial: Trial) -> Iterator[str]:
     if trial.superseded:
         yield f"nothing: its tests pass there without it, so that {move} leaves it out"
         return
-    if trial.in_range is False:
+    upstream = {o.status for o in trial.outcomes} == {Status.ALREADY_UPSTREAM}
+    if trial.in_range is False and not upstream:
         yield (
             f"its header does not mean it for {trial.target}: {move} and `--skip` leaves it out, "
             "or widen Applies-To"

@@ -13,7 +13,6 @@ from patchkit.diff.sequence import longest_increasing
 from patchkit.errors import PatchkitError
 from patchkit.knowing.changes import SectionPair, State, compare_sections, likeness
 from patchkit.knowing.sides import Side, SidePatch
-from patchkit.series.series import left_out_reason
 
 # From here on two patches of different names are one that was renamed. Two one-line patches of the
 # same line have half of their lines in common, and nothing else.
@@ -44,6 +43,7 @@ class PatchPair:
     sections: tuple[SectionPair, ...] = ()
     likeness: float | None = None
     reason: str | None = None
+    subject: str = ""
 
     @property
     def name(self) -> str:
@@ -119,14 +119,14 @@ def _in_order(before: Side, after: Side, partners: Mapping[str, str]) -> list[Pa
         if name in later:
             above = later[name]
             continue
-        reason = left_out_reason(name.rpartition("/")[2], after.comments)
-        pair = PatchPair(name, None, State.CHANGED, reason=reason)
+        subject = before.patches[name].contents.subject
+        pair = PatchPair(name, None, State.CHANGED, subject=subject, reason=after.why_not(name))
         dropped.setdefault(above, []).append(pair)
     pairs = dropped.pop(None, [])
     for name, patch in after.patches.items():
         old = partners.get(name)
         if old is None:
-            pairs.append(PatchPair(None, name, State.CHANGED))
+            pairs.append(PatchPair(None, name, State.CHANGED, subject=patch.contents.subject))
         else:
             pairs.append(compare_patches(before.patches[old], patch))
         pairs += dropped.pop(name, [])
@@ -146,6 +146,7 @@ def compare_patches(before: SidePatch, after: SidePatch) -> PatchPair:
         tuple(_header(before.contents.header, after.contents.header)),
         tuple(pair for pair in sections if pair.state is not State.SAME),
         share,
+        subject=after.contents.subject,
     )
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from patchkit.config import Config
 from patchkit.diff import parse_patch
 from patchkit.errors import PatchkitError
 from patchkit.knowing.changes import Section, sections_of
+from patchkit.repository.log import Fate, LoggedRebase, read_log
 from patchkit.repository.store import read_stored, stored_releases
 from patchkit.repository.workspace import read_folder
 from patchkit.series.contents import PatchContents, read_contents
 from patchkit.series.overlay import Overlay
-from patchkit.series.series import SAME_AS, SERIES, Series, read_series
+from patchkit.series.series import SAME_AS, SERIES, Series, left_out_reason, read_series
 from patchkit.upstream.pins import normalise_version
 
 _GIT = "git:"
@@ -36,13 +37,20 @@ class Side:
     """One of two series to be compared.
 
     A name has its series folder in front where several folders make up the release. `comments` are
-    those of the series files, which may say why a patch is not there.
+    those of the series files, which may say why a patch is not there; `left_out` is what the log of
+    rebases says of that.
     """
 
     name: str
     patches: Mapping[str, SidePatch]
     overlay: Mapping[str, str]
     comments: str
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def why_not(self, patch: str) -> str | None:
+        """Return why a patch is not there, None where nothing says so."""
+        said = left_out_reason(patch.rpartition("/")[2], self.comments)
+        return said if said is not None else self.left_out.get(patch)
 
 
 def read_side(config: Config, folders: tuple[str, ...], spec: str, read_git: ReadGit) -> Side:
@@ -64,12 +72,29 @@ def read_side(config: Config, folders: tuple[str, ...], spec: str, read_git: Rea
             place=", ".join(folders),
             expected="one of " + ", ".join(f"v{r}" for r in known) if known else _FORMS,
         )
-    parts = []
+    parts, left_out = [], {}
     for folder in held:
+        front = f"{folder}/" if len(held) > 1 else ""
+        for name, reason in logged_reasons(read_log(config.root, folder), release).items():
+            left_out[front + name] = reason
         stored = read_stored(config.root, folder, release)
         comments = stored.files.get(SERIES, b"").decode("utf-8", "replace")
-        parts.append((f"{folder}/" if len(held) > 1 else "", stored.place, stored.series, comments))
-    return _side(f"v{release}", parts)
+        parts.append((front, stored.place, stored.series, comments))
+    return replace(_side(f"v{release}", parts), left_out=left_out)
+
+
+_FATES = {Fate.UPSTREAM: "upstream had all of it", Fate.SKIPPED: "skipped by a person"}
+
+
+def logged_reasons(log: Iterable[LoggedRebase], release: str) -> dict[str, str]:
+    """Return for the patches that the last rebase to a release left out why that was."""
+    found: dict[str, str] = {}
+    for rebase in log:
+        for patch in rebase.patches if rebase.target == release else ():
+            found.pop(patch.name, None)
+            if patch.fate in _FATES:
+                found[patch.name] = f"{_FATES[patch.fate]} in the rebase of {rebase.date}"
+    return found
 
 
 def _release(spec: str) -> str | None:

@@ -24,7 +24,7 @@ from patchkit.repository.needs import Planned, plan_stored
 from patchkit.repository.store import Stored, nearest_base, read_stored, stored_releases
 from patchkit.repository.verdicts import read_verdicts
 from patchkit.series.contents import FileContents, PatchContents, read_contents
-from patchkit.series.graph import Link
+from patchkit.series.graph import Graph, Link
 from patchkit.series.verdict import Verdict
 from patchkit.stacking.rebase import Progress
 from patchkit.upstream.pins import normalise_version
@@ -134,7 +134,7 @@ class Teller:
         contents = read_contents(asked.patch, data, anchors, place=home.place)
         _check_hunk(asked, contents)
         planned = plan_stored(self._config.root, self._beside(home), self._open(f"v{home.release}"))
-        called = planned.names[asked.folder, asked.patch]
+        called, graph = planned.names[asked.folder, asked.patch], planned.graph()
         found = read_verdicts(self._config.root, asked.folder)
         verdicts = known_verdicts(self._config, releases, asked.patch, found)
         log = read_log(self._config.root, asked.folder)
@@ -143,8 +143,8 @@ class Teller:
             asked,
             _only_hunk(contents, asked.hunk),
             tuple(a for a in _anchors(planned, called) if asked.hunk in (None, a.number)),
-            _links(planned, called, asked.hunk, later=True),
-            _links(planned, called, asked.hunk, later=False),
+            _links(graph, called, asked.hunk, later=True),
+            _links(graph, called, asked.hunk, later=False),
             tuple(
                 self._passage(asked, step, home, releases)
                 for step in steps
@@ -310,10 +310,10 @@ def _anchors(planned: Planned, called: str) -> tuple[HunkAnchor, ...]:
     return anchors_of(next(plan for plan in planned.plans if plan.patch.name == called))
 
 
-def _links(planned: Planned, called: str, hunk: int | None, *, later: bool) -> tuple[Link, ...]:
+def _links(graph: Graph, called: str, hunk: int | None, *, later: bool) -> tuple[Link, ...]:
     """Return what a patch needs, or what needs it, with the reasons that concern a hunk."""
     found = []
-    for link in planned.graph().links:
+    for link in graph.links:
         if (link.later if later else link.earlier) != called:
             continue
         ends = [(r, r.later.number if later else r.earlier.number) for r in link.reasons]

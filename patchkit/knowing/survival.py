@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from patchkit.knowing.changes import State
 from patchkit.knowing.range_diff import compare_patches
-from patchkit.knowing.sides import SidePatch, read_patch
+from patchkit.knowing.sides import SidePatch, logged_reasons, read_patch
 from patchkit.placing.acceptance import Acceptance
 from patchkit.placing.adaptation import Adaptation
-from patchkit.repository.log import Fate, LoggedRebase
+from patchkit.repository.log import LoggedRebase
 from patchkit.repository.store import Stored
 from patchkit.series.anchoring import stored_overrides
 from patchkit.series.series import SERIES, anchors_name, left_out_reason
@@ -50,7 +50,6 @@ class Step:
 
 
 LEFT_OUT = "left out"
-_FATES = {Fate.UPSTREAM: "upstream had all of it", Fate.SKIPPED: "skipped by a person"}
 _HOW = {
     State.SAME: "as it was", State.CONTEXT: "other context", State.MOVED: "moved",
     State.CHANGED: "changed",
@@ -118,14 +117,9 @@ def _why_left_out(
     said = left_out_reason(name, comments)
     if said is not None:
         yield Reason(said)
-    fates = [
-        (rebase.date, patch.fate)
-        for rebase in log if rebase.target == stored.release
-        for patch in rebase.patches if patch.name == name
-    ]  # fmt: skip
-    for day, fate in fates[-1:]:
-        if fate in _FATES:
-            yield Reason(f"{_FATES[fate]} in the rebase of {day}")
+    logged = logged_reasons(log, stored.release).get(name)
+    if logged is not None:
+        yield Reason(logged)
     for verdict in verdicts:
         here = (verdict.release, verdict.patch) == (stored.release, name)
         if here and verdict.verdict is Verdict.SUPERSEDED:

@@ -31,6 +31,8 @@ _PLACEHOLDER = re.compile(r"\b(TODO|FIXME|TBD|XXX|xxx)\b")
 _REFERENCE = re.compile(r"://|#\d+|\b(?:PR|pr|pull request|issue|commit) ?\w*\d\w*|\b\d{3,}\b")
 # a version, a quoted piece of code, a name as code has them
 _TESTABLE = re.compile(r"\d+\.\d+|`[^`]+`|\b\w+(?:_\w+)+|\b_\w+|\b\w+\.\w+|\w\(|\b[a-z]+[A-Z]\w+")
+# what `git format-patch` puts in front of a subject
+_TAG = re.compile(r"^(\[[^\]]*\]\s*)+")
 _WHAT = (
     "Description, Reason, Origin, Forwarded, Exit-Condition and Applies-To go in front of the diff"
 )
@@ -109,7 +111,7 @@ def _subject(header: Header, place: str) -> Iterator[Finding]:
     described, reason = header.find("Description"), header.find("Reason")
     if described is None or not _said(described):
         return
-    first = described.value.strip().split("\n")[0].strip()
+    first = _TAG.sub("", described.value.strip().split("\n")[0]).strip()
     if len(first) > _SUBJECT_COLUMNS:
         text = f"the first line of {described.name} has {len(first)} columns"
         hint = f"say it in {_SUBJECT_COLUMNS}, and the rest on the lines below"

@@ -51,7 +51,7 @@ RULES = {
     "repeated-bug": _warning("two fields name the same bug"),
     "future-date": _error("Last-Update lies in the future"),
     "range-excludes-release": _error("Applies-To does not hold the release that it is stored for"),
-    "range-too-wide": _warning("Applies-To holds releases for which it is neither stored nor proven"),
+    "range-too-wide": _warning("Applies-To holds releases where it is neither stored nor proven"),
     "unknown-dependency": _error("Depends-On names no patch of the series, or more than one"),
     "late-dependency": _error("Depends-On names a patch that comes later"),
     "missing-test": _error("Test names a file that is not there"),

@@ -63,7 +63,11 @@ class Looking:
                     if path.name in stored.series.patches:
                         context = self._in_series(stored, path.name, self._patches(release))
                         return Subject(name, path, data, context)
-        return Subject(name, path, data, Context(self._today, self._has_file))
+        return self.plain(data, name)
+
+    def plain(self, data: bytes, name: str) -> Subject:
+        """Return a patch that is in no series."""
+        return Subject(name, Path(name), data, Context(self._today, self._has_file))
 
     def at_stored(
         self, folders: tuple[str, ...], wanted: str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -196,3 +197,17 @@ def test_a_verdict_that_it_is_not_needed_proves_no_range(store: Path, capsys: Ou
     assert run(["lint", "--json"]) == 3
     found = json.loads(capsys.readouterr().out)["findings"]
     assert "range-too-wide" in [one["rule"] for one in found if "a.patch" in one["place"]]
+
+
+def test_standard_input_is_looked_at(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    del folder
+    text = f"{HEADER}\n{DIFF}".replace("Reason: they have none\n", "")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert run(["lint", "-"]) == 3
+    assert capsys.readouterr().out == (
+        "standard input:1: error: missing-field: header has no Reason\n1 patch: 1 error\n"
+    )
+    assert run(["lint", "-", "--fix"]) == 2
+    assert capsys.readouterr().err == "error: patchkit lint: --fix needs files\n"

@@ -85,7 +85,7 @@ v0.28.0 -> v0.29.0: 4 patches, 4 after
     header: Reason
       + so
       + it is
-+ new.patch: added
++ new.patch: added: It
 """
     )
 
@@ -245,3 +245,44 @@ def test_patches_of_several_folders_have_theirs_in_front(store: Path, capsys: Ou
     assert capsys.readouterr().out == (
         "v0.28.0 -> v0.29.0: 1 patch, 1 after\n= 1 unchanged: same\nthey make the same edits\n"
     )
+
+
+def test_the_log_of_rebases_says_why_where_the_series_file_does_not(
+    store: Path, capsys: Out
+) -> None:
+    series = store / "patches/v0.29.0/series"
+    write(
+        store,
+        {
+            "patches/rebases.toml": (
+                'format = 1\n\n[[rebase]]\ndate = "2026-11-30"\nbase = "0.28.0"\n'
+                'target = "0.29.0"\nseconds = 1.0\n\n[[rebase.patch]]\nname = "gone.patch"\n'
+                'fate = "upstream"\n'
+            )
+        },
+    )
+    assert run(["range-diff", "v0.28.0", "v0.29.0", "gone"]) == 0
+    assert "dropped: upstream checks that\n" in capsys.readouterr().out
+    series.write_text(series.read_text().replace("# gone: upstream checks that\n", ""))
+    assert run(["range-diff", "v0.28.0", "v0.29.0", "gone"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "- gone.patch: dropped: upstream had all of it in the rebase of 2026-11-30"
+    ]
+
+
+def test_the_shipped_series_is_compared(monkeypatch: pytest.MonkeyPatch, capsys: Out) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert run(["range-diff", "v0.27.1", "v0.28.0", "--exit-code"]) == 0
+    assert capsys.readouterr().out == (
+        "v0.27.1 -> v0.28.0: 1 patch, 1 after\n"
+        "~ 1 unchanged but for the lines around: block-promotion\n"
+        "they make the same edits\n"
+    )
+    assert run(["range-diff", "v0.28.0", "v0.29.0", "--exit-code"]) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.strip() for line in lines if line.startswith(("      -+", "      ++"))] == [
+        "-+        return isinstance(spec, AttentionSpec) and spec.indexes_kv_by_block_stride",
+        "++        return isinstance(spec, AttentionSpec) and not isinstance(",
+        "++            spec, MLAAttentionSpec",
+        "++        )",
+    ]

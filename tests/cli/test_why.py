@@ -396,3 +396,24 @@ def test_what_its_tests_find_superseded_need_not_land(
     assert document["next"][-1] == (
         "nothing: its tests pass there without it, so that `patchkit rebase v0.30.0` leaves it out"
     )
+
+
+@pytest.mark.network
+def test_the_shipped_patch_is_told_on_real_releases(
+    monkeypatch: pytest.MonkeyPatch, capsys: Out, check: Check
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert run(["why", "block-promotion#2", "v0.29.0", "--json"]) == 0
+    document = told(capsys, check)
+    (row,) = document["releases"]
+    (outcome,) = row["outcomes"]
+    assert (outcome["method"], outcome["target_lines"]) == ("offset", [1233, 1233])
+    (hunk,) = document["files"][0]["hunks"]
+    assert [edit["removes"] for edit in hunk["edits"]] == [["max_page_size"], ["max", "page_sizes"]]
+    assert run(["why", "block-promotion", "v0.33.0", "--json"]) == 0
+    document = told(capsys, check)
+    assert [o["status"] for o in document["trial"]["outcomes"]] == ["conflicted", "blocked"]
+    assert document["trial"]["verdict"]["verdict"] == "superseded"
+    assert document["next"] == [
+        "nothing: its tests pass there without it, so that `patchkit rebase v0.33.0` leaves it out"
+    ]

@@ -48,6 +48,8 @@ TEXTS = st.text(st.sampled_from("ab1 _*`[]()<>#+-=.|~\\&;:!\n\t{}$\"'/hxtp"), ma
 @example("a\n---")
 @example("![a](b)")
 @example("_a_ a_b")
+@example("__1__")
+@example("a__b_ _c")
 @example("a http://b_c.d/*e*")
 @example("**")
 @example("a\\")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from patchkit.diff import diff_files, format_files
 from patchkit.errors import PatchkitError
 from patchkit.knowing.changes import State
 from patchkit.knowing.range_diff import FieldChange, PatchPair, RangeDiff, range_diff
-from patchkit.knowing.sides import Side, read_patch
+from patchkit.knowing.sides import Side, logged_reasons, read_patch
+from patchkit.repository.log import Fate, LoggedPatch, LoggedRebase
 
 TEN = "".join(f"line {number}\n" for number in range(10))
 
@@ -143,3 +146,15 @@ def test_a_name_that_neither_has_is_refused() -> None:
         range_diff(side({"a.patch": ONE}), side({"a.patch": ONE}), ["z"])
     assert str(caught.value) == "v1, v1: there is no patch 'z'"
     assert caught.value.hint == "they have: a"
+
+
+def test_a_patch_that_came_back_is_left_out_no_more() -> None:
+    def rebase(target: str, fate: Fate) -> LoggedRebase:
+        return LoggedRebase(date(2026, 1, 2), "1", target, 1.0, (LoggedPatch("a.patch", fate),))
+
+    log = [rebase("2", Fate.SKIPPED), rebase("3", Fate.UPSTREAM)]
+    assert logged_reasons(log, "2") == {
+        "a.patch": "skipped by a person in the rebase of 2026-01-02"
+    }
+    assert logged_reasons([*log, rebase("2", Fate.MOVED)], "2") == {}
+    assert logged_reasons(log, "4") == {}

@@ -124,6 +124,10 @@ MOVE = "`patchkit rebase v0.30.0`"
             ),
         ),
         (
+            steps(outcome(Status.ALREADY_UPSTREAM), in_range=False),
+            (f"upstream has all of it: {MOVE} drops it; say so in the series file",),
+        ),
+        (
             steps(outcome(), stopped="v0.30.0"),
             ("a rebase to v0.30.0 has stopped: `patchkit rebase --continue` or `--abort`",),
         ),
