@@ -51,7 +51,7 @@ def command(
       patchkit port fix.patch --base v0.28.0 --target v0.29.0 --why
       patchkit port *.patch --base v0.28.0 --target ../vllm --output moved
       patchkit port *.patch --base v0.28.0 --target v0.29.0 --table
-      git -C ../vllm diff v0.28.0 | patchkit port - --base v0.28.0 --target v0.29.0
+      git diff v0.28.0 | patchkit port - --base v0.28.0 --target v0.29.0
     """
     if table and (as_json or why):
         other = "--json" if as_json else "--why"

@@ -14,6 +14,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from patchkit.diff.mail import is_from_line
+from patchkit.diff.requires import requires_problems
 from patchkit.errors import PatchkitError
 
 _ALIASES = {"subject": "description", "from": "author", "upstream-state": "forwarded"}
@@ -198,6 +199,8 @@ def validate_header(header: Header, place: str) -> tuple[str, ...]:
         problem = _value_problem(item)
         if problem:
             problems.append(f"{place}:{item.lineno}: {problem}")
+        if _key(item.name) == "requires":
+            problems += requires_problems(item.value, place, item.lineno)
     return tuple(problems)
 
 
