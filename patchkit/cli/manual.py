@@ -13,6 +13,7 @@ TOPICS = {
     "files": "What lies in a repository that keeps a series, and who writes it.",
     "headers": "What a patch says of itself.",
 }
+_SCHEMAS = {"export": "export-patches"}  # `export` is that of the file in an exported series
 STATUS = """\
 0 done; 1 refused, nothing was changed; 2 the command line was wrong; 3 conflicts or
 findings, which the output lists; 70 a bug in patchkit."""
@@ -27,6 +28,7 @@ def command_page(name: str) -> str:
     context = click.Context(found, info_name=f"patchkit {name}")
     said, examples = _parts(found.help or "")
     first, _, rest = said.partition("\n\n")
+    schema = _SCHEMAS.get(name, name)
     sections = {
         "NAME": [f"patchkit {name} - {COMMANDS[name].rstrip('.')}"],
         "SYNOPSIS": [" ".join([f"patchkit {name}", *found.collect_usage_pieces(context)])],
@@ -34,7 +36,9 @@ def command_page(name: str) -> str:
         "OPTIONS": _options(found, context),
         "EXAMPLES": examples,
         "EXIT STATUS": [STATUS],
-        "JSON": [f"--json prints one document, described in docs/schema/{name}-1.json."],
+        "JSON": [
+            f"--json prints one document, described in docs/schema/{_SCHEMAS.get(name, name)}-1.json."
+        ],
     }
     return "\n".join(_section(title, parts) for title, parts in sections.items() if parts)
 

@@ -125,7 +125,7 @@ def command(
       patchkit rebase v0.29.0
       patchkit rebase v0.29.0 --from v0.27.1 --update
       patchkit rebase --target git:../vllm@main --output moved
-      patchkit rebase v0.29.0 --history ../vllm --table > conflicts.md
+      patchkit rebase v0.29.0 --history ../vllm --table > moved.md
       patchkit rebase --continue --reason "every layer can be padded now"
       patchkit rebase --continue --accept-drift --reason "wanted"
       patchkit rebase --status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -35,8 +36,12 @@ def test_each_command_has_a_page_that_fits_80_columns(name: str, capsys: Out) ->
     assert said in " ".join(page.split())
     examples = page.partition("EXAMPLES\n")[2].partition("\n\n")[0]
     assert f"patchkit {name}" in examples
-    schema = ROOT / "docs" / "schema" / f"{name}-1.json"
-    assert schema.is_file()
+    (schema,) = re.findall(r"docs/schema/([a-z0-9-]+)\.json", page)
+    document = json.loads((ROOT / "docs" / "schema" / f"{schema}.json").read_bytes())
+    module = importlib.import_module(f"patchkit.cli.{cli.module_name(name)}")
+    printed = document["properties"]["schema"]["const"]
+    sources = [Path(module.__file__ or ""), ROOT / "patchkit" / "cli" / "moved.py"]
+    assert any(f'"{printed}"' in path.read_text() for path in sources)
 
 
 def test_a_page_reads_as_a_manual_does(capsys: Out) -> None:
