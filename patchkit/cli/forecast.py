@@ -71,6 +71,11 @@ def command(
     """
     config = here()
     releases, patches = _sorted_out(config, names)
+    if (pre or pinned) and (releases or trees):
+        raise UsageError(
+            "--pre and --pinned choose among all newer releases, and what to look at is named",
+            place="patchkit forecast",
+        )
     with render.progress(lines=True) as progress:
         if releases or trees:
             chosen = _named(config, releases, progress)

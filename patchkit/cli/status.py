@@ -14,7 +14,7 @@ from patchkit.checks.status import Status, stored_status
 from patchkit.cli import render, render_status
 from patchkit.cli.options import here, json_option, series_folders, shown_path
 from patchkit.config import Config
-from patchkit.errors import ExitCode
+from patchkit.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     pass
@@ -61,6 +61,8 @@ def command(
       patchkit status --releases '>=0.30' --why
       patchkit status --series patches --json
     """
+    if (why or jobs) and not (with_all or releases):
+        raise UsageError("--why and --jobs are for --all", place="patchkit status")
     config = here()
     folders = series_folders(config, folder)
     found = list(stored_status(config.root, folders))

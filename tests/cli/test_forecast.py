@@ -286,6 +286,15 @@ def test_a_release_that_cannot_be_opened_has_no_answer(
             "error: patchkit forecast: 'nonsense' is neither a release nor a stored patch, "
             "expected 0.33.0, or one of limit.patch, pages.patch\n",
         ),
+        *(
+            (
+                args,
+                2,
+                "error: patchkit forecast: --pre and --pinned choose among all newer releases, "
+                "and what to look at is named\n",
+            )
+            for args in (["--pre", "0.30.0"], ["--pinned", "--target", "../vllm"])
+        ),
         (["--jobs", "0"], 2, "error: patchkit forecast: invalid value for '--jobs'"),
     ],
 )

@@ -619,6 +619,15 @@ def test_a_series_with_nothing_to_move_is_no_error(
     ]
 
 
+@pytest.mark.parametrize("option", [["--why"], ["--jobs", "2"]])
+def test_what_is_for_other_releases_needs_them(
+    option: list[str], folder: Path, capsys: Out
+) -> None:
+    write(folder, "patches/v0.28.0/series", b"")
+    assert run(["status", *option]) == 2
+    assert capsys.readouterr().err == ("error: patchkit status: --why and --jobs are for --all\n")
+
+
 # The layout --------------------------------------------------------------------------------------
 
 
