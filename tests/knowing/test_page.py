@@ -462,3 +462,17 @@ def test_the_log_says_what_became_of_a_patch(
         },
     )
     assert [step.reasons for step in entry.steps[1:]] == [(), reasons]
+
+
+def test_a_rebase_is_told_of_the_patches_that_it_moved(tmp_path: Path) -> None:
+    config = store(
+        tmp_path,
+        {
+            "patches/v0.28.0/series": "a.patch\nb.patch\n",
+            "patches/v0.28.0/a.patch": patch("new\n"),
+            "patches/v0.28.0/b.patch": patch("b\n", at=2),
+            "patches/rebases.toml": LOG,
+        },
+    )
+    counts = {entry.name: len(entry.costs) for entry in registry(config, ["patches"])}
+    assert counts == {"a.patch": 1, "b.patch": 0}

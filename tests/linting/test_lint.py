@@ -79,6 +79,7 @@ def test_a_good_header_breaks_no_rule() -> None:
         (put("All of it", "All of TODOs and xxxl"), []),
         (put("Give pages their size", "x" * 72), []),
         (put("Give pages their size", "[PATCH v2 1/2] " + "x" * 72), []),
+        (put("Give pages their size", "x" * 69 + " [a]"), [("long-subject", 1)]),
         (put("Give pages their size", "x" * 73), [("long-subject", 1)]),
         (put("Give pages their size", "Give pages their size."), [("subject-period", 1)]),
         (put("Give pages their size", "Give pages their size ..."), []),
