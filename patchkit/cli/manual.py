@@ -36,9 +36,7 @@ def command_page(name: str) -> str:
         "OPTIONS": _options(found, context),
         "EXAMPLES": examples,
         "EXIT STATUS": [STATUS],
-        "JSON": [
-            f"--json prints one document, described in docs/schema/{_SCHEMAS.get(name, name)}-1.json."
-        ],
+        "JSON": [f"--json prints one document, described in docs/schema/{schema}-1.json."],
     }
     return "\n".join(_section(title, parts) for title, parts in sections.items() if parts)
 
