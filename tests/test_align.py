@@ -97,6 +97,16 @@ def test_statements_that_a_block_was_put_around_have_their_images_inside() -> No
     assert image(old, new, "two(x)") == (4, "two(x)")
 
 
+def test_a_block_beside_a_statement_that_is_still_there_was_not_put_around_it() -> None:
+    old = "def f(ids):\n    log.info('made with ids', name, kind, text, ids, why)\n"
+    new = (
+        "def f(ids):\n    if debug:\n        log.debug('made with', name, kind, ids)\n"
+        "    log.info('made', name, kind, text, why)\n"
+    )
+    call = "log.info('made', name, kind, text, why)"
+    assert image(old, new, "log.info('made with ids', name, kind, text, ids, why)") == (4, call)
+
+
 def test_statements_that_two_new_blocks_hold_have_no_image() -> None:
     old = "def f(x):\n    one(x)\n    two(x)\n"
     new = (

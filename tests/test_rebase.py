@@ -146,7 +146,7 @@ def test_patch_that_does_not_fit_its_base_stops_before_anything_is_placed() -> N
     assert caught.value.hint is not None
 
 
-def test_progress_is_told_of_each_patch() -> None:
+def test_progress_is_told_of_the_start_and_of_each_patch() -> None:
     seen: list[tuple[str, int, int]] = []
     rebase_series(
         series(BASE, ONE, TWO),
@@ -154,7 +154,7 @@ def test_progress_is_told_of_each_patch() -> None:
         SourceTree({PATH: BASE.encode()}),
         progress=lambda name, done, total: seen.append((name, done, total)),
     )
-    assert seen == [("1.patch", 1, 2), ("2.patch", 2, 2)]
+    assert seen == [("1.patch", 0, 2), ("1.patch", 1, 2), ("2.patch", 2, 2)]
 
 
 def test_sections_that_are_not_shipped_are_listed() -> None:

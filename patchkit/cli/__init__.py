@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import CompletionItem
 
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 
@@ -25,14 +26,19 @@ COMMANDS = {
     "apply": "Put the stored series into an installed tree.",
     "revert": "Take an applied series out of an installed tree.",
     "verify": "Say whether a tree or wheel holds its series, hunk by hunk.",
+    "requires": "Say whether an environment has what the patches need.",
     "export-series": "Write stored series to a folder that needs nothing else.",
-    "status": "Say what is stored, one line a release.",
+    "status": "Show every patch on every release.",
+    "forecast": "Say what the next releases will do to what is stored.",
+    "exits": "Say which patches may go, by their own exit conditions.",
     "deps": "Draw which patches need which, and why.",
     "show": "Show a stored series, and why each hunk is where it is.",
     "why": "Tell the story of a patch or hunk, and what to do next.",
     "lint": "Say what is wrong with the headers of patches.",
     "registry": "Write a page about every stored patch.",
     "range-diff": "Compare two stored series patch by patch.",
+    "completion": "Print what makes a shell complete patchkit's commands.",
+    "help": "Show the page of a command or of a topic.",
 }
 
 
@@ -73,6 +79,16 @@ class LazyGroup(click.Group):
             hint = f"did you mean {near[0]!r}?" if near else "`patchkit --help` lists the commands"
             raise UsageError(f"no such command {args[0]!r}", place="patchkit", hint=hint)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return what a word may become, importing no command for it."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=text)
+            for name, text in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the list of commands from the table above."""

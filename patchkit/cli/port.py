@@ -48,7 +48,7 @@ def command(
       patchkit port fix.patch --base v0.28.0 --target v0.29.0
       patchkit port fix.patch --base v0.28.0 --target v0.29.0 --why
       patchkit port *.patch --base v0.28.0 --target ../vllm --output moved
-      git -C ../vllm diff v0.28.0 | patchkit port - --base v0.28.0 --target v0.29.0
+      git diff v0.28.0 | patchkit port - --base v0.28.0 --target v0.29.0
     """
     config = here()
     inputs = read_patch_files(patches)

@@ -91,8 +91,8 @@ def command(
       patchkit rebase v0.29.0
       patchkit rebase v0.29.0 --from v0.27.1 --update
       patchkit rebase --target git:../vllm@main --output moved
-      patchkit rebase --continue --reason "the flag is gone; every layer can be padded"
-      patchkit rebase --continue --accept-drift --reason "the new default is what we want"
+      patchkit rebase --continue --reason "every layer can be padded now"
+      patchkit rebase --continue --accept-drift --reason "wanted"
       patchkit rebase --skip --yes
       patchkit rebase --abort
     """

@@ -193,6 +193,31 @@ def show_verify(document: dict[str, Any]) -> None:
     present = sum(hunk["state"] == "present" for hunk in document["hunks"])
     count = f"{present} of {report.counted(len(document['hunks']), 'hunk')} present"
     say(f"{document['place']}: {document['state']}: v{document['release']}, {count}")
+    if document["imported"]:
+        _show_imported(document["imported"])
+
+
+def _show_imported(imported: dict[str, Any]) -> None:
+    """Print what interpreters loaded otherwise, then each with what it has of the series."""
+    for fault in imported["faults"]:
+        say(fault)
+    for process in imported["processes"]:
+        states = [module["state"] for module in process["modules"]]
+        counts = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
+        command = " ".join(process["command"][:3])
+        say(f"process {process['pid']} ({command}): modules of the series: {', '.join(counts)}")
+
+
+def show_requires(document: dict[str, Any]) -> None:
+    """Print each requirement of each patch, what is missing first, then the count."""
+    for row in sorted(document["requirements"], key=lambda row: bool(row["met"])):
+        state = "has" if row["met"] else "MISSING"
+        say(f"{row['patch']}: {state} {row['requires']}: {row['text']}")
+    rows = document["requirements"]
+    met = sum(row["met"] for row in rows)
+    what = report.counted(len(rows), "requirement")
+    said = f"{met} of {what} met" if rows else "no patch requires anything"
+    say(f"v{document['release']} with {document['python']}: {said}")
 
 
 def show_status(document: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ def command(wheel: Path, output: Path, as_json: bool) -> ExitCode:
 
     \b
     Examples:
-      patchkit unpatch dist/vllm-0.28.0+mine.1-cp38-abi3-manylinux_2_28_x86_64.whl --output /tmp
+      patchkit unpatch dist/vllm-0.28.0+mine.1-*.whl --output upstream
     """
     way, _, _ = read_way(open_archive(wheel))
     pinned = read_pins(here()).artifact(way.filename)

@@ -66,7 +66,7 @@ def command(
       patchkit where fix.patch
       patchkit where fix.patch --releases '>=0.28' --why
       patchkit where fix.patch --releases 0.32.0,0.33.0 --must-land
-      git -C ../vllm diff v0.28.0 | patchkit where - --base git:../vllm@v0.28.0
+      git diff v0.28.0 | patchkit where - --base git:.@v0.28.0
     """
     config = here()
     inputs = read_patch_files(patches)

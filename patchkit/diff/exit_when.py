@@ -130,7 +130,7 @@ def _quoted(text: str, place: str, expected: str) -> tuple[str, str]:
 
 
 def _path(text: str, place: str, expected: str) -> str:
-    odd = not text or text.startswith("/") or "\\" in text or len(text.split()) > 1
+    odd = "\\" in text or len(text.split()) > 1
     if odd or {"", ".", ".."} & set(text.split("/")):
         fact = f"Exit-When names the file {text!r}"
         raise PatchkitError(fact, place=place, expected=f"a path in the tree, {expected}")

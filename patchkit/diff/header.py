@@ -16,6 +16,7 @@ from packaging.version import InvalidVersion, Version
 
 from patchkit.diff.exit_when import condition_problems
 from patchkit.diff.mail import is_from_line
+from patchkit.diff.requires import requires_problems
 from patchkit.errors import PatchkitError
 
 _ALIASES = {"subject": "description", "from": "author", "upstream-state": "forwarded"}
@@ -216,6 +217,9 @@ def header_problems(header: Header) -> Iterator[HeaderProblem]:
             yield HeaderProblem("value", item.lineno, problem)
         if _key(item.name) == "exit-when":
             for lineno, text in condition_problems(item.value, item.lineno):
+                yield HeaderProblem("value", lineno, text)
+        if _key(item.name) == "requires":
+            for lineno, text in requires_problems(item.value, item.lineno):
                 yield HeaderProblem("value", lineno, text)
 
 

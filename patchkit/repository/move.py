@@ -34,7 +34,8 @@ OpenTree = Callable[[str], SourceTree]
 class Request:
     """What a person asked for; `base` is the release named by --from, `is_release` says whether the
     target was given as a release to store under, not as a tree to try. `stopped_at` is when it
-    first stopped, in seconds since 1970.
+    first stopped, in seconds since 1970. `backwards` moves a series down from the lowest release
+    that is stored, where none is stored below the target.
     """
 
     target: str
@@ -45,6 +46,7 @@ class Request:
     skips: tuple[Skip, ...] = ()
     settled: tuple[Settled, ...] = ()
     stopped_at: float | None = None
+    backwards: bool = False
 
     @property
     def release(self) -> str | None:
@@ -154,6 +156,8 @@ def choose_bases(config: Config, request: Request, version: str | None) -> dict[
         if not releases:
             continue
         base = nearest_base(releases, version) if asked is None else asked
+        if base is None and request.backwards:
+            base = releases[0]
         if base is None:
             raise _no_base(folder, releases, f"no release below v{version}")
         if base not in releases:

@@ -153,7 +153,9 @@ def _of_symbol(condition: Condition, program: Program) -> Judged:
     assert condition.name is not None
     found = _resolve(condition, condition.module, condition.name.split("."), program)
     if isinstance(found, Judged):
-        return found
+        # of a definition that is not looked into, or has moved, nobody knows what it says
+        vague = found.holding is Holding.HELD or condition.negated
+        return replace(found, holding=Holding.UNKNOWN) if condition.text and vague else found
     if condition.text is None:
         return Judged(condition, Holding.HELD, f"`{found.label}` is defined", found.place)
     node = found.node
@@ -216,12 +218,12 @@ def _top(condition: Condition, module: Module, name: str, program: Program) -> I
         return Item(own[0][0], module.path, name, own[0][1], own[0][2])
     if name in bindings:
         place = f"{module.path}:{bindings[name]}"
-        if isinstance(found, Module):
+        if found is not None:
             return Judged(condition, Holding.HELD, f"`{name}` is imported", place)
         text = f"`{name}` is bound there, and what it is cannot be followed"
         return Judged(condition, Holding.UNKNOWN, text, place)
     submodule = program.module(f"{module.name}.{name}")
-    if module.path.endswith("/__init__.py") and submodule.path:
+    if submodule.path:
         return Judged(condition, Holding.HELD, f"`{name}` is a module", submodule.path)
     vague = "*" if "*" in bindings else "__getattr__" if name.encode() in source else ""
     if vague in bindings:

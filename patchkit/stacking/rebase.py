@@ -148,6 +148,8 @@ def _rebase(
     if below is not None and below[1].ledger is not None:
         ledger = below[1].ledger.below(below[0], plans, base)
     run = _Run(ledger, target)
+    if progress is not None:
+        progress(patches[0].name, 0, len(plans))
     for number, (patch, plan) in enumerate(zip(patches, plans, strict=True), start=1):
         run.land(patch, plan)
         if progress is not None:

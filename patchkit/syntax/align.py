@@ -195,7 +195,7 @@ def wrapped(olds: Sequence[Node], news: Sequence[Node], pairs: Pairs) -> dict[No
     """Return the images of statements that a new block was put around.
 
     The block is one that the old list does not have, and it holds more than half of the text that
-    the old list is missing; no other block does.
+    the old list is missing, and more than the list around it still has; no other block does.
     """
     matched_old, matched_new = {i for i, _ in pairs}, {j for _, j in pairs}
     missing = [n for i, n in enumerate(olds) if i not in matched_old]
@@ -204,7 +204,9 @@ def wrapped(olds: Sequence[Node], news: Sequence[Node], pairs: Pairs) -> dict[No
     if not code or not blocks:
         return {}
     total = sum(len(n.text) for n in code)
-    plain = {news[j]: olds[i] for i, j in match_similar(olds, news, pairs)}
+    similar = match_similar(olds, news, pairs)
+    plain = {news[j]: olds[i] for i, j in similar}
+    outside = {olds[i]: news[j] for i, j in similar}
     found: list[dict[Node, Node]] = []
     for block in blocks:
         # The block may be an old statement that changed: then it has the same head, or keeps more
@@ -215,7 +217,9 @@ def wrapped(olds: Sequence[Node], news: Sequence[Node], pairs: Pairs) -> dict[No
         for inner in _inner_lists(block):
             images = {missing[i]: inner[j] for i, j in match_lists(missing, inner)}
             kept = sum(_kept(n, images.get(n)) for n in code)
-            if 2 * kept > total and kept > as_itself:
+            still = [n for n in code if n in images and outside.get(n, block) is not block]
+            around = sum(_kept(n, outside[n]) for n in still)
+            if 2 * kept > total and kept > max(as_itself, around):
                 found.append(images)
     return found[0] if len(found) == 1 else {}
 

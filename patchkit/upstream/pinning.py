@@ -26,7 +26,7 @@ def pin_release(
     Files that are pinned already must not have changed; of those only the yanked state is taken
     over. Raises where the index has no file of that version in the first distribution.
     """
-    known = tuple(str(v) for v in _offered_versions(index))
+    known = tuple(str(v) for v in offered_versions(index))
     wanted = Version(normalise_version(version, known=known))
     name = normalise_version(str(wanted))
     artifacts = []
@@ -43,9 +43,11 @@ def pin_release(
     return Pins().with_release(Release(name, tuple(artifacts))).releases[0]
 
 
-def _offered_versions(index: Index) -> list[Version]:
-    files = index.release_files(DISTRIBUTIONS[0])
-    return sorted({parse_filename(f.filename).version for f in files if _is_usable(f)})
+def offered_versions(index: Index) -> list[Version]:
+    """Return the versions of which the index has a file in the first distribution, lowest first."""
+    files = [f for f in index.release_files(DISTRIBUTIONS[0]) if _is_usable(f)]
+    names = [parse_filename(file.filename) for file in files]  # a folder has other files, too
+    return sorted({name.version for name in names if name.distribution == DISTRIBUTIONS[0]})
 
 
 def _is_usable(file: IndexFile) -> bool:

@@ -54,6 +54,7 @@ class Report:
     release: str
     against: str
     verified: Verified
+    expected: Expected
     note: str | None = None
 
 
@@ -89,8 +90,9 @@ def verify_site(site: Site, given: Given | None) -> Report:
     verified = verify_tree(expected, tree, tuple(others))
     kind = "installed" if site.dist_info else "folder"
     return Report(
-        kind, site.place, site.distribution, tree.version, release, against, verified, note
-    )
+        kind, site.place, site.distribution, tree.version, release, against, verified,
+        expected, note,
+    )  # fmt: skip
 
 
 def verify_wheel(path: Path, given: Given | None) -> Report:
@@ -116,7 +118,7 @@ def verify_wheel(path: Path, given: Given | None) -> Report:
     verified = verify_tree(expected, tree)
     return Report(
         "wheel", str(path), name.distribution.replace("_", "-"), name.version, release, against,
-        verified, note,
+        verified, expected, note,
     )  # fmt: skip
 
 

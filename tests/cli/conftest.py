@@ -53,7 +53,8 @@ def _strict(schema: Any) -> Any:
 def trees(monkeypatch: pytest.MonkeyPatch) -> dict[str, SourceTree]:
     """Return the trees that the commands open by name; a test puts in what it needs."""
     found: dict[str, SourceTree] = {}
-    for command in ("rebase", "port", "check", "show", "test", "deps", "range_diff", "why"):
+    commands = ("rebase", "port", "check", "show", "test", "deps", "forecast", "exits")
+    for command in (*commands, "range_diff", "why"):
         module = importlib.import_module(f"patchkit.cli.{command}")
         monkeypatch.setattr(module, "tree_opener", lambda *_: found.__getitem__)
     return found

@@ -163,7 +163,9 @@ def test_another_content_there_is_a_finding_and_update_replaces_it(
     }
     assert files(store) == other
     assert run(["rebase", "v0.29.0", "--update"]) == 0
-    assert files(store) == {**good, "patches/v0.29.0/README": b"kept"}
+    log = files(store)["patches/rebases.toml"]
+    kept = {"patches/v0.29.0/README": b"kept", "patches/rebases.toml": log}
+    assert files(store) == {**good, **kept}
 
 
 @pytest.mark.usefixtures("store")

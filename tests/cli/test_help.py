@@ -1,0 +1,151 @@
+"""Pages of the manual, and what a shell is offered while a command line is typed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchkit import cli
+from patchkit.cli.help import TOPICS
+
+ROOT = Path(__file__).parents[2]
+Out = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_each_command_has_a_page_that_fits_80_columns(name: str, capsys: Out) -> None:
+    assert cli.run(["help", name]) == 0
+    page = capsys.readouterr().out
+    titles = re.findall(r"^([A-Z]+(?: [A-Z]+)*)$", page, re.MULTILINE)
+    assert titles == [
+        "NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "EXIT STATUS", "JSON",
+    ]  # fmt: skip
+    assert max(map(len, page.split("\n"))) <= 80
+    said = f"NAME patchkit {name} - {cli.COMMANDS[name].rstrip('.')} SYNOPSIS"
+    assert said in " ".join(page.split())
+    examples = page.partition("EXAMPLES\n")[2].partition("\n\n")[0]
+    assert f"patchkit {name}" in examples
+    schema = ROOT / "docs" / "schema" / f"{name}-1.json"
+    assert schema.is_file()
+
+
+def test_a_page_reads_as_a_manual_does(capsys: Out) -> None:
+    assert cli.run(["help", "revert"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith(
+        "NAME\n    patchkit revert - Take an applied series out of an installed tree\n\n"
+        "SYNOPSIS\n    patchkit revert [OPTIONS] installed|DIR\n\n"
+        "DESCRIPTION\n"
+    )
+    assert "    --python PATH\n        The interpreter whose `installed` is meant; our own" in page
+    assert page.endswith("described in docs/schema/revert-1.json.\n")
+
+
+def test_topics_name_only_commands_that_there_are() -> None:
+    for topic in TOPICS:
+        text = (ROOT / "patchkit" / "cli" / "topics" / f"{topic}.txt").read_text()
+        named = set(re.findall(r"(?:^ +|`)patchkit ([a-z-]+)", text, re.MULTILINE))
+        assert named <= set(cli.COMMANDS), topic
+        assert max(map(len, text.split("\n"))) <= 80
+    assert len(list((ROOT / "patchkit" / "cli" / "topics").iterdir())) == len(TOPICS)
+
+
+def test_the_topic_of_headers_names_every_field_that_is_known(capsys: Out) -> None:
+    from patchkit.diff.header import _OURS
+
+    assert cli.run(["help", "headers"]) == 0
+    text = capsys.readouterr().out.lower()
+    known = _OURS - {"upstream-state"}  # another name for Forwarded
+    assert [name for name in sorted(known) if name not in text] == []
+
+
+def test_without_a_name_the_topics_are_listed(
+    capsys: Out, check: Callable[[dict[str, Any]], None]
+) -> None:
+    assert cli.run(["help"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("Topics:\n  loop      How a series is kept alive, ")
+    assert cli.run(["help", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    check(document)
+    assert document["text"] + "\n" == text
+
+
+def test_a_mistyped_page_is_answered_with_the_nearest(capsys: Out) -> None:
+    assert cli.run(["help", "rebse"]) == 2
+    assert capsys.readouterr().err == (
+        "error: patchkit help: there is no page 'rebse'\nhint: did you mean 'rebase'?\n"
+    )
+
+
+@pytest.mark.parametrize(("shell", "text"), [
+    ("bash", "complete -o nosort -F _patchkit_completion patchkit\n"),
+    ("zsh", "#compdef patchkit"),
+    ("fish", "complete --no-files --command patchkit"),
+])  # fmt: skip
+def test_a_shell_gets_its_script(
+    shell: str, text: str, capsys: Out, check: Callable[[dict[str, Any]], None]
+) -> None:
+    assert cli.run(["completion", shell]) == 0
+    assert text in capsys.readouterr().out
+    assert cli.run(["completion", shell, "--json"]) == 0
+    check(json.loads(capsys.readouterr().out))
+
+
+def offered(folder: Path, *words: str) -> list[str]:
+    """What bash would show for the last word."""
+    done = subprocess.run(
+        [sys.executable, "-m", "patchkit"],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "_PATCHKIT_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(("patchkit", *words)),
+            "COMP_CWORD": str(len(words)),
+        },
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with two releases of a series."""
+    (tmp_path / "pyproject.toml").write_text('[tool.patchkit]\nseries = ["patches", "port"]\n')
+    for release in ("v0.27.1", "v0.28.0"):
+        (tmp_path / "patches" / release).mkdir(parents=True)
+        (tmp_path / "patches" / release / "fix.patch").write_text("")
+    return tmp_path
+
+
+def test_commands_and_options_are_offered(repository: Path) -> None:
+    assert offered(repository, "re") == [name for name in cli.COMMANDS if name.startswith("re")]
+    assert "--continue" in offered(repository, "rebase", "--c")
+
+
+def test_a_broken_repository_offers_nothing_and_says_nothing(repository: Path) -> None:
+    (repository / "pyproject.toml").write_text("[tool.patchkit\n")
+    assert offered(repository, "show", "v") == []
+
+
+def test_bash_itself_takes_the_script(tmp_path: Path, capsys: Out) -> None:
+    assert cli.run(["completion", "bash"]) == 0
+    script = tmp_path / "complete.sh"
+    script.write_text(capsys.readouterr().out)
+    done = subprocess.run(
+        ["bash", "-c", f"source {script} && complete -p patchkit"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "complete -o nosort -F _patchkit_completion patchkit\n"
