@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from patchkit.cli import render, render_know
+from patchkit.cli import complete, render, render_know
 from patchkit.cli.options import here, json_option, read_pins, series_folders
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError, UsageError
@@ -20,8 +20,13 @@ from patchkit.upstream.pins import normalise_version
 
 
 @click.command(short_help="Say what is wrong with the headers of patches.")
-@click.argument("names", nargs=-1, metavar="[PATCH]...")
-@click.option("--release", metavar="REL", help="Of the stored series, this release only.")
+@click.argument("names", nargs=-1, metavar="[PATCH]...", type=click.Path())
+@click.option(
+    "--release",
+    metavar="REL",
+    shell_complete=complete.stored_releases,
+    help="Of the stored series, this release only.",
+)
 @click.option("--series", "folder", metavar="DIR", help="This series folder only.")
 @click.option("--strict", is_flag=True, help="A warning is a finding too.")
 @click.option("--fix", is_flag=True, help="Mend names, order and trailing blanks.")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from patchkit.cli import run
@@ -417,3 +419,24 @@ def test_the_shipped_patch_is_told_on_real_releases(
     assert document["next"] == [
         "nothing: its tests pass there without it, so that `patchkit rebase v0.33.0` leaves it out"
     ]
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("command", "name", "typed", "offered"),
+    [
+        ("why", "patch", "us", ["user.patch"]),
+        ("why", "release", "v0.33", ["v0.33.0"]),
+        ("range_diff", "before", "v", ["v0.28.0", "v0.29.0"]),
+        ("range_diff", "after", "v0.29", ["v0.29.0"]),
+        ("range_diff", "patches", "h", ["helper.patch"]),
+        ("lint", "release", "v0.28", ["v0.28.0"]),
+    ],
+)
+def test_a_shell_is_offered_what_is_meant(
+    command: str, name: str, typed: str, offered: list[str]
+) -> None:
+    found = importlib.import_module(f"patchkit.cli.{command}").command
+    (param,) = (param for param in found.params if param.name == name)
+    items = param.shell_complete(click.Context(found), typed)
+    assert [item.value for item in items] == offered
