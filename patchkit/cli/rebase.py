@@ -295,12 +295,11 @@ def _told(
         from patchkit.repository.history import with_commits
         from patchkit.upstream.githistory import History
 
-        history = History(path)
+        return with_commits(moves, History(path), request.target)
     except PatchkitError as err:
         if report.history is not None:
             raise
         return moves, (f"what upstream changed is not told: {err}",)
-    return with_commits(moves, history, request.target)
 
 
 def _conclude(

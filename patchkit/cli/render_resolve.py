@@ -137,5 +137,5 @@ def _resolution(entry: Mapping[str, Any]) -> Iterator[str]:
     yield f"{head}: made for {entry['release']}"
     names = [name for name in entry["definitions"] if name != "<module>"]
     yield f"   {entry['path']}{' ' if names else ''}{', '.join(names)}"
-    yield f"   {entry['reason']}"
+    yield f"   {' '.join(entry['reason'].split())}"
     yield f"   used on {', '.join(entry['used_on']) or 'none that is stored'}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchkit.errors import PatchkitError
-from patchkit.upstream.gitrepo import find_commit, open_repo
+from patchkit.upstream.gitrepo import ask, find_commit, open_repo
 
 _ID_LENGTH = 10
 _SEPARATOR = "\x1f"
@@ -52,12 +52,13 @@ class History:
         """
         key = (old, new, path)
         if key not in self._touches:
-            log = self._repo.git(c=_PLAIN).log(
+            log = ask(
+                self._repo, self.path, "log",
                 "--reverse", "--topo-order", "--full-history", "--no-merges", "--raw",
                 "--no-renames", "--no-abbrev", "--no-color", "--encoding=UTF-8",
                 f"--format={_SEPARATOR}%H{_SEPARATOR}%cs{_SEPARATOR}%s",
                 f"{old}..{new}", "--", f":(top,literal){path}",
-                stdout_as_string=False,
+                config=_PLAIN,
             )  # fmt: skip
             self._touches[key] = tuple(_read(log, path))
         return self._touches[key]
@@ -66,12 +67,15 @@ class History:
         """Return the content of a blob, None for none."""
         if object_id is None:
             return None
-        content: bytes = self._repo.git.get_object_data(object_id)[3]
+        try:
+            content: bytes = self._repo.git.get_object_data(object_id)[3]
+        except (ValueError, OSError) as err:
+            raise PatchkitError(f"object {object_id} cannot be read", place=str(self.path)) from err
         return content
 
     def file(self, commit: str, path: str) -> bytes | None:
         """Return a file as a commit has it, None where it has none of that name."""
-        listed = self._repo.git.ls_tree("-z", commit, "--", path, stdout_as_string=False)
+        listed = ask(self._repo, self.path, "ls_tree", "-z", commit, "--", path)
         head = listed.partition(b"\t")[0].split()
         return self.blob(head[2].decode()) if len(head) == 3 and head[1] == b"blob" else None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -230,6 +230,17 @@ def open_repo(path: Path) -> git.Repo:
         GIT_OBJECT_DIRECTORY=str(Path(repo.common_dir, "objects").absolute()),
     )
     return repo
+
+
+def ask(repo: git.Repo, place: Path, *command: str, config: Sequence[str] = ()) -> bytes:
+    """Return what git prints for a command; `config` is laid over the user's configuration."""
+    name, *args = command
+    try:
+        printed: bytes = getattr(repo.git(c=list(config)), name)(*args, stdout_as_string=False)
+    except git.GitCommandError as err:
+        said = str(err.stderr).strip().removeprefix("stderr: ").strip("'\n ")
+        raise PatchkitError(f"git {name}: {said or err.status}", place=str(place)) from err
+    return printed
 
 
 def find_commit(repo: git.Repo, path: Path, ref: str) -> str:

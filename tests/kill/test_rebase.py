@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -60,17 +61,26 @@ def plain(found: State) -> State:
     """Return a state without what the next commit sweeps up, and the state folder's own file."""
     staged = (".patchkit-new", ".patchkit-old")
     return {
-        name: data
+        name: timeless(data)
         for name, data in found.items()
         if name != ".patchkit/.gitignore"
         and not any(part.endswith(staged) for part in name.split("/"))
     }
 
 
+def timeless(data: bytes) -> bytes:
+    """Return a file without the lines that say how long something took."""
+    return b"".join(line for line in data.splitlines(True) if b"seconds = " not in line)
+
+
 @pytest.fixture(autouse=True)
 def _no_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a killed process has written is there for the next one; a power cut is not tested."""
+    """What a killed process has written is there for the next one; a power cut is not tested.
+
+    Nor does time pass: two runs that do the same write the same.
+    """
     monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr(time, "time", lambda: 1_800_000_000.0)
 
 
 def is_stopped(folder: Path) -> bool:

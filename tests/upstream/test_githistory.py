@@ -70,3 +70,18 @@ def test_a_merge_is_not_named_but_what_it_brought(upstream: Upstream) -> None:
     upstream.git("merge", "-q", "--no-ff", "-m", "merged", "side")
     upstream.git("tag", "v2")
     assert told(History(upstream.path), "a.py") == ["on the side"]
+
+
+def test_what_cannot_be_read_is_said_with_its_place(upstream: Upstream) -> None:
+    upstream.commit("start", {"a.py": "1\n"}, tag="v1")
+    upstream.commit("next", {"a.py": "2\n"}, tag="v2")
+    history = History(upstream.path)
+    touch = history.touches("v1", "v2", "a.py")[0]
+    assert touch.after is not None
+    (upstream.path / ".git/objects" / touch.after[:2] / touch.after[2:]).unlink()
+    with pytest.raises(PatchkitError) as caught:
+        history.blob(touch.after)
+    assert str(caught.value) == f"{upstream.path}: object {touch.after} cannot be read"
+    with pytest.raises(PatchkitError) as caught:
+        history.touches("v1", "nothing", "a.py")
+    assert str(caught.value).startswith(f"{upstream.path}: git log: fatal: bad revision")
