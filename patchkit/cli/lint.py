@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from patchkit.cli import complete, render, render_know
+from patchkit.cli import render, render_know
 from patchkit.cli.options import here, json_option, read_pins, series_folders
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError, UsageError
@@ -24,7 +24,6 @@ from patchkit.upstream.pins import normalise_version
 @click.option(
     "--release",
     metavar="REL",
-    shell_complete=complete.stored_releases,
     help="Of the stored series, this release only.",
 )
 @click.option("--series", "folder", metavar="DIR", help="This series folder only.")

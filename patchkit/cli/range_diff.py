@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from patchkit.cli import complete, render, render_know
+from patchkit.cli import render, render_know
 from patchkit.cli.options import here, json_option, tree_opener
 from patchkit.errors import ExitCode
 from patchkit.knowing.changes import SectionPair
@@ -16,9 +16,9 @@ from patchkit.knowing.sides import read_side
 
 
 @click.command(short_help="Compare two stored series patch by patch.")
-@click.argument("before", metavar="A", shell_complete=complete.stored_releases)
-@click.argument("after", metavar="B", shell_complete=complete.stored_releases)
-@click.argument("patches", nargs=-1, metavar="[PATCH]...", shell_complete=complete.patches)
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@click.argument("patches", nargs=-1, metavar="[PATCH]...")
 @click.option("--series", "folder", metavar="DIR", help="Of releases, this series folder only.")
 @click.option("--exit-code", "strict", is_flag=True, help="Exit with 3 where they differ.")
 @json_option

@@ -150,16 +150,25 @@ _COLOURS = {"error": "red", "warning": "yellow"}
 
 
 def show_lint(document: dict[str, Any]) -> None:
-    """Print what was mended, then each finding with its hint, then the counts."""
+    """Print what was mended, then each finding with its hint, then the counts.
+
+    One line a finding, whatever its length: editors and `grep` go by lines. What is the same in
+    several releases of a patch is told of the last.
+    """
     for fixed in document["fixed"]:
-        for line in wrapped(f"{fixed['place']}:{fixed['line']}: fixed: {fixed['text']}", more="  "):
-            say(line)
+        say(f"{fixed['place']}:{fixed['line']}: fixed: {fixed['text']}")
+    same: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for found in document["findings"]:
+        key = found["place"].rpartition("/")[2], found["rule"], found["text"]
+        same.setdefault(key, []).append(found)
+    for group in same.values():
+        found = group[-1]
         head = f"{found['place']}:{found['line']}: {found['severity']}: {found['rule']}: "
-        for line in wrapped(head + found["text"], more="  "):
-            tell(line, _COLOURS[found["severity"]])
-        for line in wrapped(f"hint: {found['hint']}", "  ", "  ") if found["hint"] else ():
-            say(line)
+        others = [one["place"].split("/")[-2] for one in group[:-1] if "/" in one["place"]]
+        also = f" (in {', '.join(others)} as well)" if others else ""
+        tell(head + found["text"] + also, _COLOURS[found["severity"]])
+        if found["hint"]:
+            say(f"  hint: {found['hint']}")
     counts = [counted(document[f"{kind}s"], kind) for kind in _COLOURS if document[f"{kind}s"]]
     verdict = ", ".join(counts) or "nothing to say against their headers"
     say(f"{counted(document['patches'], 'patch', 'patches')}: {verdict}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from patchkit.cli import complete, render, render_know
+from patchkit.cli import render, render_know
 from patchkit.cli.options import here, json_option, series_folders, tree_opener
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError
@@ -24,10 +24,8 @@ from patchkit.upstream.pins import normalise_version
 
 
 @click.command(short_help="Tell the story of a patch or hunk, and what to do next.")
-@click.argument("patch", metavar="PATCH[#HUNK]", shell_complete=complete.patches)
-@click.argument(
-    "release", metavar="[RELEASE]", required=False, shell_complete=complete.pinned_releases
-)
+@click.argument("patch", metavar="PATCH[#HUNK]")
+@click.argument("release", metavar="[RELEASE]", required=False)
 @click.option("--target", metavar="TREE", help="What a move onto this release or tree would make.")
 @click.option("--series", "folder", metavar="DIR", help="This series folder only.")
 @json_option
