@@ -53,10 +53,9 @@ class Commit:
 
 @dataclass(frozen=True)
 class Changed:
-    """One path that two trees have otherwise: modes and blobs in git's words, zeros for none."""
+    """One path that two trees have otherwise: what it is in the new one, zeros where it is gone."""
 
     path: str
-    old_mode: str
     new_mode: str
     new_blob: str
 
@@ -230,8 +229,8 @@ def changed(path: Path, old: str, new: str) -> tuple[Changed, ...]:
     parts = listing.split(b"\0")
     found = []
     for head_, name in zip(parts[0::2], parts[1::2], strict=False):
-        old_mode, new_mode, _, new_blob, _ = head_.decode().lstrip(":").split()
-        found.append(Changed(os.fsdecode(name), old_mode, new_mode, new_blob))
+        _, new_mode, _, new_blob, _ = head_.decode().split()
+        found.append(Changed(os.fsdecode(name), new_mode, new_blob))
     return tuple(found)
 
 

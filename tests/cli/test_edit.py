@@ -821,6 +821,61 @@ def test_a_release_where_the_change_does_not_apply_keeps_what_it_had(
     assert [f for f in said(capsys) if "apply" in f or "anchors" in f or "export" in f] == []
 
 
+def test_a_patch_of_which_nothing_ships_stays_as_it_is(
+    store: Path, opened: Path, trees: Trees, capsys: Out
+) -> None:
+    trees["v0.28.1"] = trees["v0.28.2"] = tree(version="0.28.2")
+    lay_out(store, "0.28.2")
+    write(store, "patches/v0.28.1/same-as.toml", b'same-as = "v0.28.2"\n')
+    old, new = {"csrc/a.cu": b"1\n"}, {"csrc/a.cu": b"2\n"}
+    head = header("Built", "Optional-Sections: csrc/")
+    built = head + format_files(diff_files(old, new))
+    name = "patches/v0.28.0/series"
+    write(store, name, read(store)[name] + b"built.patch\n")
+    write(store, "patches/v0.28.0/built.patch", built)
+    assert run(["check"]) == 0
+    assert run(["edit", "two"]) == 0
+    change(opened, SIZE, b"n + n", b"2 * n")
+    capsys.readouterr()
+    assert run(["record"]) == 0
+    assert [line for line in said(capsys) if "v0.28.1" in line] == []  # the same as another release
+    assert read(store)["patches/v0.28.0/built.patch"] == built
+    assert run(["check", "--frozen"]) == 0
+
+
+def test_the_highest_release_with_patches_of_its_own_is_meant(
+    store: Path, trees: Trees, capsys: Out
+) -> None:
+    trees["v0.28.1"] = tree(version="0.28.1")
+    write(store, "patches/v0.28.1/same-as.toml", b'same-as = "v0.28.0"\n')
+    assert run(["edit", "two"]) == 0
+    assert said(capsys)[0] == f"{WHERE}: v0.28.0, at two.patch; opened"
+
+
+def test_a_series_on_top_that_is_the_same_as_another_cannot_change(
+    store: Path, trees: Trees, capsys: Out
+) -> None:
+    write(store, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches", "port"]\n')
+    lay_out(store, "0.27.0")
+    trees["v0.27.0"] = tree(version="0.27.0")
+    top = edited(FOUR, SIZE, b"LIMIT = math.pi", b"LIMIT = math.e")
+    write(store, "port/v0.27.0/series", b"limit.patch\n")
+    limit = header("Another limit") + format_files(diff_files(FOUR, top))
+    write(store, "port/v0.27.0/limit.patch", limit)
+    write(store, "port/v0.28.0/same-as.toml", b'same-as = "v0.27.0"\n')
+    write(store, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches", "port"]\n')
+    assert run(["edit", "two", "--release", "0.28.0"]) == 0
+    before = read(store)
+    change(store / WHERE, SIZE, b"n + n", b"2 * n")
+    capsys.readouterr()
+    assert run(["record"]) == 1
+    assert capsys.readouterr().err == (
+        "error: port/v0.28.0: would have to change, and is the same as v0.27.0\n"
+        "hint: nothing was changed; store a series of its own there first\n"
+    )
+    assert read(store) == before
+
+
 def test_the_series_on_top_is_carried_over_as_well(store: Path, capsys: Out) -> None:
     write(store, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches", "port"]\n')
     top = edited(FOUR, SIZE, b"LIMIT = math.pi", b"LIMIT = math.e")
