@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import patchkit
-from patchkit.cli.render import why_lines
+from patchkit.cli.render_outcome import why_lines
 from patchkit.diff import parse_patch
 from patchkit.outcome import Clash, HunkOutcome, Status
 from patchkit.placing.clash import clash_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchkit.cli import render
+from patchkit.cli import render, render_installed
 from patchkit.cli.options import (
     here,
     json_option,
@@ -84,7 +84,7 @@ def command(
         render.show_json(document)
     else:
         outcomes = [outcome for _, outcome in plan.patched.outcomes] if plan.patched else []
-        render.show_apply(document, outcomes)
+        render_installed.show_apply(document, outcomes)
     return ExitCode(document["exit_code"])
 
 

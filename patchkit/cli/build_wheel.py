@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from patchkit.cli import render
+from patchkit.cli import render, render_installed
 from patchkit.cli.options import here, json_option, read_pins, shown_path
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError
@@ -83,7 +83,9 @@ def command(
     if as_json:
         render.show_json(document)
     else:
-        render.show_build_wheel(document, [outcome for _, outcome in built.patched.outcomes])
+        render_installed.show_build_wheel(
+            document, [outcome for _, outcome in built.patched.outcomes]
+        )
     return ExitCode(document["exit_code"])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from patchkit.checks.stored import Checked, check_stored
-from patchkit.cli import render
+from patchkit.cli import render, render_series
 from patchkit.cli.options import here, json_option, series_folders, tree_opener
 from patchkit.config import Config
 from patchkit.errors import ExitCode
@@ -45,7 +45,7 @@ def command(frozen: bool, folder: str | None, as_json: bool) -> ExitCode:
     if as_json:
         render.show_json(document)
     else:
-        render.show_check(document)
+        render_series.show_check(document)
     return ExitCode(document["exit_code"])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchkit.cli import render
+from patchkit.cli import render, render_series
 from patchkit.cli.options import (
     here,
     json_option,
@@ -57,9 +57,9 @@ def command(
     if as_json:
         render.show_json(document)
     elif dot:
-        render.show_dot(graph)
+        render_series.show_dot(graph)
     else:
-        render.show_deps(place, graph, hunks=hunks, compare=base is None)
+        render_series.show_deps(place, graph, hunks=hunks, compare=base is None)
     return ExitCode.DONE
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from patchkit.cli import render, render_resolve
+from patchkit.cli import render, render_move, render_resolve
 from patchkit.cli.options import here, json_option, read_patch_files, shown_path, tree_opener
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.report import outcome_json, tree_json
@@ -70,7 +70,7 @@ def command(
     elif table:
         render_resolve.show_table(document["outcomes"])
     else:
-        render.show_port(document, result, asked=output, reasons=why)
+        render_move.show_port(document, result, asked=output, reasons=why)
     return ExitCode(document["exit_code"])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from patchkit.cli import render, render_resolve
+from patchkit.cli import render, render_move, render_resolve
 from patchkit.cli.moved import rebase_document
 from patchkit.cli.options import here, json_option, tree_opener
 from patchkit.cli.stopped import abort_rebase, emptied, show_stopped, shown_folder, state_folder
@@ -336,7 +336,7 @@ def _conclude(
             how = "stopped; `patchkit rebase --status` says where, and how to go on"
             render.say(how, to_stderr=True)
     else:
-        render.show_rebase(document, moves)
+        render_move.show_rebase(document, moves)
         for note in notes:
             render.say(f"note: {note}")
     return ExitCode(document["exit_code"])

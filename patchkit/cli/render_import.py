@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from patchkit.cli.render import say, show_grid, why_lines
+from patchkit.cli.render import say, show_grid
+from patchkit.cli.render_outcome import why_lines
 from patchkit.report import counted
 
 _WIDTH = 80  # of lines that are read somewhere else

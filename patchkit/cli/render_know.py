@@ -7,7 +7,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from patchkit.cli.render import say, why_lines
+from patchkit.cli.render import say
+from patchkit.cli.render_outcome import why_lines
 from patchkit.report import counted
 
 WIDTH = 80

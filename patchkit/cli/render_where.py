@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from patchkit import report
-from patchkit.cli.render import say, show_grid, why_lines
+from patchkit.cli.render import say, show_grid
+from patchkit.cli.render_outcome import why_lines
 
 _WIDTH = 80  # of lines that are read somewhere else
 _COLUMNS = ("release", "verdict", "placed", "upstream", "open")

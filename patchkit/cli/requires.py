@@ -8,7 +8,7 @@ from typing import Any
 import click
 from packaging.version import Version
 
-from patchkit.cli import render
+from patchkit.cli import render, render_installed
 from patchkit.cli.options import here, json_option, series_folders
 from patchkit.config import Config
 from patchkit.diff import parse_patch
@@ -59,7 +59,7 @@ def command(release: str | None, python: str | None, as_json: bool) -> ExitCode:
     if as_json:
         render.show_json(document)
     else:
-        render.show_requires(document)
+        render_installed.show_requires(document)
     return ExitCode(document["exit_code"])
 
 

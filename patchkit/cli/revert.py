@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchkit.cli import render
+from patchkit.cli import render, render_installed
 from patchkit.cli.options import here, json_option, python_option
 from patchkit.errors import ExitCode
 from patchkit.installed.kept import read_applied
@@ -51,5 +51,5 @@ def command(target: str, python: str | None, as_json: bool) -> ExitCode:
     if as_json:
         render.show_json(document)
     else:
-        render.show_revert(document)
+        render_installed.show_revert(document)
     return ExitCode.DONE

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from patchkit.cli import render
+from patchkit.cli import render, render_series
 from patchkit.cli.options import here, json_option, series_folders, tree_opener
 from patchkit.errors import ExitCode, UsageError
 from patchkit.knowing.shown import (
@@ -69,7 +69,7 @@ def command(
     if as_json:
         render.show_json(document)
     else:
-        render.show_series(document, whole=wanted.patch is not None)
+        render_series.show_series(document, whole=wanted.patch is not None)
     return ExitCode(document["exit_code"])
 
 

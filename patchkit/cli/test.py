@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchkit.cli import render
+from patchkit.cli import render, render_series
 from patchkit.cli.options import here, json_option, series_folders, shown_path, tree_opener
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError, UsageError
@@ -82,7 +82,7 @@ def command(
     if as_json:
         render.show_json(document)
     else:
-        render.show_test(document)
+        render_series.show_test(document)
     return ExitCode(document["exit_code"])
 
 

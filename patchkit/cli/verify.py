@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from patchkit.cli import render
+from patchkit.cli import render, render_installed
 from patchkit.cli.options import here, json_option, python_option, series_source, tree_opener
 from patchkit.config import Config
 from patchkit.errors import ExitCode, UsageError
@@ -93,7 +93,7 @@ def command(
     if as_json:
         render.show_json(document)
     else:
-        render.show_verify(document)
+        render_installed.show_verify(document)
     return ExitCode(document["exit_code"])
 
 

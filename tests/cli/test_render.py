@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from patchkit.cli import render
+from patchkit.cli import render, render_outcome
 from patchkit.outcome import Drift, Evidence, HunkOutcome, Method, Status
 from patchkit.report import summary
 
@@ -43,7 +43,7 @@ class Terminal(io.StringIO):
 
 
 def test_off_a_terminal_each_hunk_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    render.show_outcomes(OUTCOMES)
+    render_outcome.show_outcomes(OUTCOMES)
     assert capsys.readouterr().out == (
         f"block-promotion-of-pages.patch:1: placed, drifted (merge3) {PATH}:12 unify: "
         f"attribute stride is gone; read at {PATH}:8; the same edits with the same payload\n"
@@ -61,7 +61,7 @@ def test_on_a_terminal_the_table_fits(columns: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("TERM", "dumb")
-    render.show_outcomes(OUTCOMES)
+    render_outcome.show_outcomes(OUTCOMES)
     lines = terminal.getvalue().splitlines()
     assert max(map(len, lines)) <= columns
     assert lines[0].split() == ["patch", "hunk", "outcome", "method", "evidence"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import tomlkit
 
 from patchkit import RebaseResult, SourceTree, port
-from patchkit.cli.render import why_lines
+from patchkit.cli.render_outcome import why_lines
 from patchkit.diff import parse_patch
 from patchkit.outcome import HunkOutcome
 from patchkit.report import outcome_json
