@@ -55,6 +55,11 @@ def _clash_json(clash: Clash) -> dict[str, str]:
     }
 
 
+def unshipped_text(section: str) -> str:
+    """Return in words why a section of a patch is for no file of a wheel."""
+    return "built from source" if section == "built" else "not shipped"
+
+
 def drift_json(drift: Drift) -> dict[str, Any]:
     """Return one part of the surface that changed; every key is always there."""
     return {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from patchkit.diff import FilePatch, Note, Patch, apply_exact, apply_patch
+from patchkit.diff import FilePatch, Note, Patch, apply_exact
 from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
 from patchkit.placing.plan import PlannedFile, Unshipped, plan_patch
-from patchkit.repository.applied import canonical_sections
+from patchkit.repository.applied import apply_shipped, canonical_sections
 from patchkit.surveying.fit import said_notes
 from patchkit.tree import SourceTree
 
@@ -30,12 +30,10 @@ def canonical(patch: Patch, tree: SourceTree, *, strip: int | None = None) -> Ca
     Raises PatchkitError where the patch does not fit, at exact lines but for an offset.
     """
     resolved, root_notes = resolve_roots(patch, tree)
-    plan = plan_patch(resolved, tree)
+    after, plan = apply_shipped(resolved, tree, allow_offset=True)
     left = {section.path for section in plan.unshipped}
-    shipped = tuple(file for file in resolved.files if file.path not in left)
-    after = apply_patch(replace(resolved, files=shipped), tree, allow_offset=True)
-    others = tuple(_bare(file) for file in resolved.files if file.path in left)
-    files = (*canonical_sections(shipped, tree, after), *others)
+    others = tuple(_bare(section.file) for section in plan.unshipped)
+    files = (*canonical_sections(tree, after, plan.paths), *others)
     if not files:
         raise PatchkitError("sections undo each other: the patch changes nothing", place=patch.name)
     known = {f"{path} is not in the tree" for path in left}  # that is said of them anyway

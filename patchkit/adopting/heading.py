@@ -6,10 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from patchkit.adopting.mailing import author_of, is_placeholder
 from patchkit.adopting.said import Said
-from patchkit.diff.header import Field, Header, format_header, parse_header, validate_header
-
-# Required of a stored patch, in the order in which they are written.
-REQUIRED = ("Description", "Reason", "Origin", "Forwarded", "Exit-Condition", "Applies-To")
+from patchkit.diff.header import (
+    REQUIRED,
+    Field,
+    Header,
+    empty_fields,
+    field_key,
+    format_header,
+    parse_header,
+    validate_header,
+)
 
 
 def heading(said: Said, *, origin: str, release: str, given: Mapping[str, str]) -> Header:
@@ -43,10 +49,9 @@ def with_needs(preamble: bytes, name: str, needed: Sequence[str]) -> bytes:
 def to_fill_in(preamble: bytes, name: str) -> tuple[str, ...]:
     """Return the required fields that are empty, and what is wrong with the others."""
     header = parse_header(preamble, name)
-    empty = [n for n in REQUIRED if not (header.get(n) or "").strip()]
     problems = [text.partition(": ")[2] for text in validate_header(header, name)]
     others = [text for text in problems if not text.endswith(" is empty")]
-    return (*empty, *others)
+    return (*empty_fields(header), *others)
 
 
 def _of_mail(said: Said) -> list[Field]:
@@ -69,9 +74,8 @@ def _given(item: Field, given: Mapping[str, str]) -> Field:
 
 def _canonical(name: str) -> str:
     """Return a required field's name as it is written here, whichever alias it goes by."""
-    aliases = {"subject": "Description", "from": "Author", "upstream-state": "Forwarded"}
-    known = {field.lower(): field for field in REQUIRED}
-    return aliases.get(name.lower()) or known.get(name.lower()) or name
+    known = {field.lower(): field for field in (*REQUIRED, "Author")}
+    return known.get(field_key(name), name)
 
 
 def _place(item: Field) -> int:

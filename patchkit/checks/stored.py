@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import Literal
 
 from patchkit.config import Config
-from patchkit.diff import FilePatch, Patch, apply_patch, format_patch, parse_patch
+from patchkit.diff import FilePatch, Patch, format_patch, parse_patch
 from patchkit.diff.header import parse_header, validate_header
 from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
-from patchkit.placing.plan import PatchPlan, plan_patch
-from patchkit.repository.applied import apply_series, canonical_sections, with_overlay
+from patchkit.placing.plan import PatchPlan
+from patchkit.repository.applied import (
+    apply_series,
+    apply_shipped,
+    canonical_sections,
+    with_overlay,
+)
 from patchkit.repository.log import read_log
 from patchkit.repository.needs import plan_stored
 from patchkit.repository.overlaid import missing_imports, missing_text
@@ -232,15 +237,12 @@ class _Check:
         strict = self.frozen or self.stored.same_as is not None
         if not strict:
             patch = resolve_roots(patch, tree)[0]
-        plan = plan_patch(patch, tree)
-        left = {section.path for section in plan.unshipped}
-        shipped = tuple(file for file in patch.files if file.path not in left)
-        after = apply_patch(replace(patch, files=shipped), tree, allow_offset=not strict)
+        after, plan = apply_shipped(patch, tree, allow_offset=not strict)
         self.hunks += sum(max(1, len(file.hunks)) for file in patch.files)
         if self.stored.same_as is None:
             self._header(patch, place)
-            others = tuple(file for file in patch.files if file.path in left)
-            self._export(name, data, patch, (*canonical_sections(shipped, tree, after), *others))
+            others = tuple(section.file for section in plan.unshipped)
+            self._export(name, data, patch, (*canonical_sections(tree, after, plan.paths), *others))
             self._anchors(name, plan)
         return after
 

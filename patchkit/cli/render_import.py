@@ -8,7 +8,7 @@ from typing import Any
 
 from patchkit.cli.render import say, show_grid
 from patchkit.cli.render_outcome import why_lines
-from patchkit.report import counted
+from patchkit.report import counted, unshipped_text
 
 _WIDTH = 80  # of lines that are read somewhere else
 _NOTES = 6  # of a patch; `diff -ru` gives three a file
@@ -128,7 +128,7 @@ def _show_patch(patch: dict[str, Any]) -> None:
     files = counted(len(set(patch["paths"])), "file")
     say(f"{patch['name']}: {counted(patch['hunks'], 'hunk')} in {files}, from {patch['source']}")
     for section in patch["unshipped"]:
-        what = "built from source" if section["section"] == "built" else "not shipped"
+        what = unshipped_text(section["section"])
         say(f"  kept: {section['path']} is {what}")
     for note in patch["notes"][:_NOTES]:
         say(f"  note: {note}")

@@ -102,7 +102,7 @@ def _show_finished(document: dict[str, Any]) -> None:
 def _show_choice(document: dict[str, Any]) -> None:
     """Print what was left out, what came along, and what was not chosen."""
     for left in document["left_out"]:
-        what = "built from source" if left["section"] == "built" else "not shipped"
+        what = report.unshipped_text(left["section"])
         say(f"left out: {left['patch']}: {left['path']} is {what}")
     chosen = document["selection"]
     for patch, by in chosen["brought"].items():

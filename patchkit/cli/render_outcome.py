@@ -32,7 +32,7 @@ def show_notes(result: RebaseResult) -> None:
     for note in result.notes:
         say(f"note: {note}")
     for section in result.unshipped:
-        what = "built from source" if section.section.value == "built" else "not shipped"
+        what = report.unshipped_text(section.section.value)
         say(f"note: {section.patch}: {section.path} is {what}; its hunks were not moved")
 
 

@@ -51,7 +51,7 @@ def show_where_end(lines: Sequence[str], document: dict[str, Any], *, reasons: b
     for note in document["notes"]:
         say(f"note: {note}")
     for section in document["unshipped"]:
-        what = "built from source" if section["section"] == "built" else "not shipped"
+        what = report.unshipped_text(section["section"])
         say(f"note: {section['patch']}: {section['path']} is {what}; it was not looked at")
     if document["must_land"] and not document["ok"]:
         missing = [row["release"] for row in rows if not row["lands"]]

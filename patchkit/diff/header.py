@@ -30,14 +30,9 @@ _SINGLE = (
     *("description", "reason", "origin", "forwarded", "exit-condition", "applies-to", "test"),
     *("exit-when", "requires"),
 )
-_REQUIRED = (
-    ("Description", "Description (or Subject)"),
-    ("Reason", "Reason"),
-    ("Origin", "Origin"),
-    ("Forwarded", "Forwarded (or Upstream-State)"),
-    ("Exit-Condition", "Exit-Condition"),
-    ("Applies-To", "Applies-To"),
-)
+# What the header of a stored patch must have, in the order in which it is written.
+REQUIRED = ("Description", "Reason", "Origin", "Forwarded", "Exit-Condition", "Applies-To")
+_ALSO = {"Description": " (or Subject)", "Forwarded": " (or Upstream-State)"}
 # A file in the repository and, as pytest writes it, what in it: tests/test_kv.py::test_pages
 TEST_NAME = re.compile(r"(?P<path>[^/\s:\\][^\s:\\]*\.py)(?P<node>(?:::[^\s:]+)*)")
 _FIELD = re.compile(r"([A-Za-z][A-Za-z0-9-]*):[ \t]*(.*)$")
@@ -66,7 +61,7 @@ class Header:
 
     def find(self, name: str) -> Field | None:
         """Return the first field of a name or of an alias of it, in any case."""
-        return next((item for item in self.fields if _key(item.name) == _key(name)), None)
+        return next((item for item in self.fields if field_key(item.name) == field_key(name)), None)
 
     @property
     def description(self) -> str | None:
@@ -201,26 +196,31 @@ def validate_header(header: Header, place: str) -> tuple[str, ...]:
 
 def header_problems(header: Header) -> Iterator[HeaderProblem]:
     """Yield what is wrong with a header that a stored patch must have."""
-    for name, shown in _REQUIRED:
+    for name in REQUIRED:
         found = header.find(name)
         if found is None:
-            yield HeaderProblem("missing", 1, f"header has no {shown}")
+            yield HeaderProblem("missing", 1, f"header has no {name}{_ALSO.get(name, '')}")
         elif not found.value.strip():
             yield HeaderProblem("empty", found.lineno, f"{found.name} is empty")
     for name in _SINGLE:
-        same = [item for item in header.fields if _key(item.name) == name]
+        same = [item for item in header.fields if field_key(item.name) == name]
         for item in same[1:]:
             yield HeaderProblem("doubled", item.lineno, f"{item.name} is there twice")
     for item in header.fields:
         problem = _value_problem(item)
         if problem:
             yield HeaderProblem("value", item.lineno, problem)
-        if _key(item.name) == "requires":
+        if field_key(item.name) == "requires":
             for lineno, text in requires_problems(item.value, item.lineno):
                 yield HeaderProblem("value", lineno, text)
-        if _key(item.name) == "exit-when":
+        if field_key(item.name) == "exit-when":
             for lineno, text in condition_problems(item.value, item.lineno):
                 yield HeaderProblem("value", lineno, text)
+
+
+def empty_fields(header: Header) -> tuple[str, ...]:
+    """Return the names of the required fields that a header leaves empty or out."""
+    return tuple(name for name in REQUIRED if not (header.get(name) or "").strip())
 
 
 def is_test(word: str) -> bool:
@@ -230,19 +230,19 @@ def is_test(word: str) -> bool:
 
 
 def _value_problem(item: Field) -> str | None:
-    if _key(item.name) == "applies-to" and item.value.strip():
+    if field_key(item.name) == "applies-to" and item.value.strip():
         try:
             SpecifierSet(item.value)
         except InvalidSpecifier:
             return (
                 f"{item.name} {item.value!r} is no version range, expected one like '>=0.26,<0.30'"
             )
-    if _key(item.name) == "test":
+    if field_key(item.name) == "test":
         odd = [word for word in re.split(r"[\s,]+", item.value) if word and not is_test(word)]
         if odd or not item.value.strip():
             found = repr(odd[0]) if odd else "empty"
             return f"{item.name} is {found}, expected tests like 'tests/test_kv.py::test_pages'"
-    if _key(item.name) == "last-update":
+    if field_key(item.name) == "last-update":
         try:
             date.fromisoformat(item.value.strip())
         except ValueError:
@@ -250,7 +250,8 @@ def _value_problem(item: Field) -> str | None:
     return None
 
 
-def _key(name: str) -> str:
+def field_key(name: str) -> str:
+    """Return what fields of one meaning have in common: the name in small letters, no alias."""
     lower = name.lower()
     return _ALIASES.get(lower, lower)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from patchkit.diff import FilePatch, Patch, diff_files, format_patch, parse_patch
+from patchkit.diff import FilePatch, Patch, format_patch, parse_patch
 from patchkit.editing.decisions import Decided, move_decisions
-from patchkit.editing.stack import Layer, changed_paths
+from patchkit.editing.stack import Layer
 from patchkit.placing.plan import PatchPlan
-from patchkit.repository.applied import apply_shipped
+from patchkit.repository.applied import apply_shipped, canonical_sections
 from patchkit.repository.store import Stored
 from patchkit.series.anchor import format_anchors, generate_anchors
 from patchkit.series.anchoring import renewed, stored_overrides
@@ -80,16 +80,7 @@ def make_data(
 
     `rest` are sections for what no wheel holds; they go along as they are.
     """
-    return format_patch(Patch("", preamble, (*sections(before, after, paths), *rest)))
-
-
-def sections(
-    before: SourceTree, after: SourceTree, paths: Collection[str]
-) -> tuple[FilePatch, ...]:
-    """Return the canonical sections for some files of two trees."""
-    old = {path: before.files[path] for path in paths if path in before.files}
-    new = {path: after.files[path] for path in paths if path in after.files}
-    return diff_files(old, new, before.modes, after.modes)
+    return format_patch(Patch("", preamble, (*canonical_sections(before, after, paths), *rest)))
 
 
 def build(stored: Stored, ground: SourceTree, drafts: Sequence[Draft], comments: str = "") -> Built:
@@ -120,7 +111,7 @@ def _layer(stored: Stored, draft: Draft, before: SourceTree) -> Layer:
     patch = parse_patch(draft.data, place)
     after, plan = apply_shipped(patch, before)
     rest = tuple(section.file for section in plan.unshipped)
-    data = make_data(patch.preamble, before, after, changed_paths(plan), rest)
+    data = make_data(patch.preamble, before, after, plan.paths, rest)
     if data != draft.data:
         _, plan = apply_shipped(parse_patch(data, place), before)
     plan = _named(plan, draft.name)

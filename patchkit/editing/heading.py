@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from patchkit.diff.header import Field, Header, format_header, parse_header
+from patchkit.diff.header import REQUIRED, Field, Header, field_key, format_header, parse_header
 from patchkit.errors import PatchkitError
 
-REQUIRED = ("Description", "Reason", "Origin", "Forwarded", "Exit-Condition", "Applies-To")
 DEPENDS_ON = "Depends-On"
 _JOINED = ("description", "reason", "origin", "forwarded", "exit-condition")
 _LINES = ("exit-when", "requires")
 _WORDS = ("depends-on", "test", "optional-sections")
 _SINGLE = ("applies-to", "last-update")
-_ALIASES = {"subject": "description", "upstream-state": "forwarded", "from": "author"}
 
 
 def new_preamble(given: Sequence[tuple[str, str | None]]) -> bytes:
@@ -22,12 +20,6 @@ def new_preamble(given: Sequence[tuple[str, str | None]]) -> bytes:
     values = {name: value for name, value in given if value is not None}
     names = [*REQUIRED, *(name for name in values if name not in REQUIRED)]
     return format_header(Header(tuple(Field(n, _checked(n, values.get(n, ""))) for n in names)))
-
-
-def empty_fields(preamble: bytes, place: str) -> tuple[str, ...]:
-    """Return the names of the required fields that a header leaves empty or out."""
-    header = parse_header(preamble, place)
-    return tuple(name for name in REQUIRED if not (header.get(name) or "").strip())
 
 
 def with_field(preamble: bytes, name: str, value: str, place: str) -> bytes:
@@ -74,14 +66,15 @@ def joined(into: bytes, other: bytes, name: str, place: str) -> tuple[bytes, tup
     lost = []
     fields = list(header.fields)
     for item in more.fields:
-        at = next((n for n, f in enumerate(fields) if _key(f.name) == _key(item.name)), None)
+        key = field_key(item.name)
+        at = next((n for n, known in enumerate(fields) if field_key(known.name) == key), None)
         if at is None:
             fields.append(item)
             continue
         both = _both(fields[at], item)
         if both is not None:
             fields[at] = both
-        elif _key(item.name) in _SINGLE:
+        elif key in _SINGLE:
             lost.append(f"{name}: {item.name}: {item.value}")
         elif item not in fields:
             fields.append(item)
@@ -93,7 +86,7 @@ def joined(into: bytes, other: bytes, name: str, place: str) -> tuple[bytes, tup
 
 def _both(one: Field, other: Field) -> Field | None:
     """The field that says what two say, None where it can say only one thing."""
-    key = _key(one.name)
+    key = field_key(one.name)
     said = {line.strip() for line in one.value.split("\n")}
     if said.issuperset(line.strip() for line in other.value.split("\n")) or not other.value.strip():
         return one
@@ -109,11 +102,6 @@ def _both(one: Field, other: Field) -> Field | None:
         words = [w for f in (one, other) for w in re.split(r"[\s,]+", f.value) if w]
         return Field(one.name, ", ".join(dict.fromkeys(words)))
     return None
-
-
-def _key(name: str) -> str:
-    lower = name.lower()
-    return _ALIASES.get(lower, lower)
 
 
 def _checked(name: str, value: str) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from patchkit.diff.header import empty_fields, parse_header
 from patchkit.diff.roots import Section, classify
 from patchkit.editing import worktree
 from patchkit.editing.carried import carry
 from patchkit.editing.context import Context, contexts_of
 from patchkit.editing.draft import Draft, draft_of, make_data
 from patchkit.editing.folding import fold_one
-from patchkit.editing.heading import empty_fields
 from patchkit.editing.naming import refuse_taken
 from patchkit.editing.needed import needs_of
 from patchkit.editing.opened import OpenedTree, digests
@@ -227,6 +227,6 @@ def _recorded(stack: Stack, revision: Revision, folder: str, name: str) -> Recor
         folder,
         name,
         contexts_of(layer.plan),
-        empty_fields(layer.plan.patch.preamble, layer.place),
+        empty_fields(parse_header(layer.plan.patch.preamble, layer.place)),
         tuple(need for need in needs if called in need[:2]),
     )

@@ -53,7 +53,7 @@ class Layer:
     @property
     def paths(self) -> frozenset[str]:
         """The files that the patch changes."""
-        return changed_paths(self.plan)
+        return self.plan.paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,12 +93,6 @@ class Stack:
         """Return the folders that come after one."""
         names = list(self.stored)
         return tuple(names[names.index(folder) + 1 :])
-
-
-def changed_paths(plan: PatchPlan) -> frozenset[str]:
-    """Return every path that the sections of a patch name, in the tree before or after it."""
-    sections = [file.section for file in plan.files]
-    return frozenset(p for s in sections for p in (s.old_path, s.new_path) if p is not None)
 
 
 def open_stack(config: Config, release: str, open_tree: OpenTree) -> Stack:

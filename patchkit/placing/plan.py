@@ -64,6 +64,12 @@ class PatchPlan:
                 changes[new] = file.authored
         return changes
 
+    @property
+    def paths(self) -> frozenset[str]:
+        """Every path that its sections name, in the tree before or after it."""
+        sections = [file.section for file in self.files]
+        return frozenset(p for s in sections for p in (s.old_path, s.new_path) if p is not None)
+
 
 def plan_patch(patch: Patch, base: SourceTree) -> PatchPlan:
     """Return a patch whose paths are the tree's, read against the base.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,9 @@ def apply_series(root: Path, stored: Stored, tree: SourceTree) -> SourceTree:
     return tree
 
 
-def apply_shipped(patch: Patch, tree: SourceTree) -> tuple[SourceTree, PatchPlan]:
+def apply_shipped(
+    patch: Patch, tree: SourceTree, *, allow_offset: bool = False
+) -> tuple[SourceTree, PatchPlan]:
     """Return the tree after the sections that it has files for, and the patch read against it.
 
     Paths must be the tree's. Raises PatchkitError as `apply_patch` does.
@@ -31,7 +34,7 @@ def apply_shipped(patch: Patch, tree: SourceTree) -> tuple[SourceTree, PatchPlan
     plan = plan_patch(patch, tree)
     left = {section.path for section in plan.unshipped}
     shipped = tuple(file for file in patch.files if file.path not in left)
-    return apply_patch(replace(patch, files=shipped), tree), plan
+    return apply_patch(replace(patch, files=shipped), tree, allow_offset=allow_offset), plan
 
 
 def with_overlay(
@@ -49,10 +52,9 @@ def with_overlay(
 
 
 def canonical_sections(
-    files: tuple[FilePatch, ...], before: SourceTree, after: SourceTree
+    before: SourceTree, after: SourceTree, paths: Collection[str]
 ) -> tuple[FilePatch, ...]:
-    """Return the canonical sections of what some sections do."""
-    paths = {p for file in files for p in (file.old_path, file.new_path) if p is not None}
+    """Return the canonical sections for some files of two trees."""
     old = {path: before.files[path] for path in paths if path in before.files}
     new = {path: after.files[path] for path in paths if path in after.files}
     return diff_files(old, new, before.modes, after.modes)
