@@ -84,6 +84,7 @@ class Offered(StringParamType):
 
 RELEASE, ANY_RELEASE = Offered(stored), Offered(stored, pinned)
 PATCH, PATCH_OF_RELEASE = Offered(patches), Offered(stored, patches)
+PATCH_OF_ANY = Offered(pinned, patches)
 FILE, FOLDER = Offered(files=True), Offered(series)
 TREE, INSTALLED = Offered(pinned, files=True), Offered(lambda: iter(["installed"]), files=True)
 
@@ -91,14 +92,15 @@ _BY_METAVAR = {
     "REL": RELEASE, "RELEASE": RELEASE, "[RELEASE]": RELEASE, "[RELEASE]...": RELEASE,
     "A": RELEASE, "B": RELEASE, "TREE": TREE, "PATCH": PATCH, "[PATCH]...": PATCH,
     "installed|DIR": INSTALLED, "installed|DIR|WHEEL": INSTALLED,
-    "[RELEASE] [PATCH[#HUNK]]": PATCH_OF_RELEASE, "[RELEASE|PATCH]...": PATCH_OF_RELEASE,
+    "[RELEASE] [PATCH[#HUNK]]": PATCH_OF_RELEASE, "[RELEASE|PATCH]...": PATCH_OF_ANY,
     "PATCH[#HUNK]": PATCH, "FILE|DIR|A..B...": FILE, "[COMMAND|TOPIC]": Offered(pages),
     "[VERSION | --base TREE PATCH...]": Offered(stored, files=True), "A,B": PATCH, "N|PATCH": PATCH,
 }  # fmt: skip
 _BY_NAME: Mapping[tuple[str, str], Offered] = {
     ("build-wheel", "release"): RELEASE, ("rebase", "version"): ANY_RELEASE,
     ("requires", "release"): RELEASE, ("test", "release"): ANY_RELEASE,
-    ("init", "release"): ANY_RELEASE,
+    ("init", "release"): ANY_RELEASE, ("why", "release"): ANY_RELEASE,
+    ("exits", "releases"): ANY_RELEASE,
     ("drop", "patch"): PATCH, ("edit", "patch"): PATCH, ("split", "patch"): PATCH,
     ("record", "patch"): PATCH, ("rename", "old"): PATCH, ("fold", "patches"): PATCH,
     ("port", "patches"): FILE, ("where", "patches"): FILE, ("lint", "names"): FILE,
