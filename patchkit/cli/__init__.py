@@ -7,6 +7,7 @@ import keyword
 import os
 import sys
 from collections.abc import Sequence
+from itertools import takewhile
 
 import click
 from click.shell_completion import CompletionItem
@@ -167,7 +168,7 @@ def main() -> None:
 
 def run(args: Sequence[str]) -> int:
     """Return the exit status of one command line; what went wrong has then been said."""
-    as_json = "--json" in args
+    as_json = "--json" in takewhile(lambda word: word != "--", args)
     try:
         status = patchkit.main(list(args), prog_name="patchkit", standalone_mode=False)
         return int(status or ExitCode.DONE)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="An exported series, in place of the repository's.",
 )
-@click.option("--release", metavar="RELEASE", help="Take the tree for this release.")
+@click.option("--release", metavar="REL", help="Take the tree for this release.")
 @selection_options
 @python_option
 @json_option

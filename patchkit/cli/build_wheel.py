@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from patchkit.cli import render, render_installed
-from patchkit.cli.options import here, json_option, read_pins, shown_path
+from patchkit.cli.options import (
+    here,
+    json_option,
+    read_pins,
+    selection_options,
+    selection_words,
+    shown_path,
+)
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError
 from patchkit.report import outcome_json
@@ -25,9 +32,7 @@ from patchkit.wheel.provenance import selection_json
 
 @click.command(short_help="Write a patched wheel of a release.")
 @click.argument("release")
-@click.option("--only", metavar="A,B", help="These patches, and those that they depend on.")
-@click.option("--without", metavar="A,B", help="All patches but these.")
-@click.option("--selection", metavar="NAME", help="Patches that pyproject.toml lists together.")
+@selection_options
 @click.option("--local-version", metavar="LABEL", help="What comes after the + of the version.")
 @click.option("--distribution", default="vllm", show_default=True, metavar="NAME")
 @click.option("--platform", default=DEFAULT_MACHINE, show_default=True, type=click.Choice(MACHINES))
@@ -71,10 +76,8 @@ def command(
     stored = _read_all(config, pinned.version)
     selected = select_patches(
         {(s.folder, name): data for s in stored for name, data in s.series.patches.items()},
-        only=_words(only),
-        without=_words(without),
-        name=selection,
         named=config.selections,
+        **selection_words(only, without, selection),
     )
     wanted = Wanted(artifact, config.root, stored, selected, label, keep_module_version)
     with render.progress() as progress:
@@ -122,10 +125,6 @@ def _read_all(config: Config, version: str) -> tuple[Stored, ...]:
             hint=f"`patchkit rebase v{version}` moves one there",
         )
     return found
-
-
-def _words(text: str | None) -> tuple[str, ...]:
-    return tuple(word for word in (text or "").replace(",", " ").split() if word)
 
 
 def _document(wanted: Wanted, built: Built, selection: Selection) -> dict[str, Any]:

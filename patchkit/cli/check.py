@@ -9,7 +9,7 @@ import click
 
 from patchkit.checks.stored import Checked, check_stored
 from patchkit.cli import render, render_series
-from patchkit.cli.options import here, json_option, series_folders, tree_opener
+from patchkit.cli.options import here, json_option, series_folders, series_option, tree_opener
 from patchkit.config import Config
 from patchkit.errors import ExitCode
 from patchkit.repository.store import release_folder
@@ -18,7 +18,7 @@ from patchkit.repository.workspace import Replacement, Workspace
 
 @click.command(short_help="Prove that what is stored is sound.")
 @click.option("--frozen", is_flag=True, help="Write nothing; what is not up to date is a finding.")
-@click.option("--series", "folder", metavar="DIR", help="Check this series folder only.")
+@series_option
 @json_option
 def command(frozen: bool, folder: str | None, as_json: bool) -> ExitCode:
     """Prove that what is stored is sound.

@@ -34,7 +34,14 @@ def command(shell: str, as_json: bool) -> ExitCode:
     assert found is not None
     script = found(patchkit, {}, "patchkit", VARIABLE).source()
     if as_json:
-        render.show_json({"schema": "patchkit.completion/1", "shell": shell, "script": script})
+        render.show_json(
+            {
+                "schema": "patchkit.completion/1",
+                "exit_code": int(ExitCode.DONE),
+                "shell": shell,
+                "script": script,
+            }
+        )
     else:
         render.say(script.rstrip("\n"))
     return ExitCode.DONE

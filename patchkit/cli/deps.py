@@ -12,6 +12,7 @@ from patchkit.cli.options import (
     json_option,
     read_patch_files,
     series_folders,
+    series_option,
     tree_opener,
 )
 from patchkit.errors import ExitCode, PatchkitError, UsageError
@@ -20,7 +21,7 @@ from patchkit.series.graph import Graph, Link
 
 @click.command(short_help="Draw which patches need which, and why.")
 @click.argument("names", nargs=-1, metavar="[VERSION | --base TREE PATCH...]")
-@click.option("--series", "folder", metavar="DIR", help="This series folder only.")
+@series_option
 @click.option("--base", metavar="TREE", help="What plain patch files were made on.")
 @click.option("--hunks", is_flag=True, help="Print every reason, hunk by hunk.")
 @click.option("--dot", is_flag=True, help="Print the graph for Graphviz.")

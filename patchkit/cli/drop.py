@@ -7,7 +7,15 @@ from typing import Any
 import click
 
 from patchkit.cli import render, render_edit
-from patchkit.cli.options import here, json_option, series_folders, tree_opener
+from patchkit.cli.options import (
+    dry_run_option,
+    here,
+    json_option,
+    series_folders,
+    series_option,
+    stored_release_option,
+    tree_opener,
+)
 from patchkit.editing.delivery import Delivery, deliver, plan_delivery
 from patchkit.editing.dropping import drop
 from patchkit.editing.opened import refuse_while_open
@@ -20,12 +28,12 @@ from patchkit.repository.workspace import Workspace
 @click.command(short_help="Take a stored patch out of a release, with the reason.")
 @click.argument("patch")
 @click.option("--reason", metavar="TEXT", required=True, help="Why; the series file keeps it.")
-@click.option("--release", metavar="REL", help="The stored release; the highest unless given.")
+@stored_release_option
 @click.option("--all-releases", is_flag=True, help="Every release that holds it.")
-@click.option("--series", "folder", metavar="DIR", help="This series folder only.")
+@series_option
 @click.option("--with-dependents", is_flag=True, help="Drop what needs it as well.")
 @click.option("--accept-drift", is_flag=True, help="Later patches are right on changed ground.")
-@click.option("--dry-run", is_flag=True, help="Say what would be stored, and store nothing.")
+@dry_run_option
 @json_option
 def command(
     patch: str,

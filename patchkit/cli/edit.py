@@ -8,7 +8,15 @@ from typing import Any
 import click
 
 from patchkit.cli import render, render_edit
-from patchkit.cli.options import here, json_option, series_folders, shown_path, tree_opener
+from patchkit.cli.options import (
+    here,
+    json_option,
+    series_folders,
+    series_option,
+    shown_path,
+    stored_release_option,
+    tree_opener,
+)
 from patchkit.config import Config
 from patchkit.editing import opened as opened_trees
 from patchkit.editing.opened import Key, OpenedTree
@@ -27,8 +35,8 @@ from patchkit.repository.workspace import Workspace
 
 @click.command(short_help="Open a git work tree of a release to edit a patch in.")
 @click.argument("patch", required=False)
-@click.option("--release", metavar="REL", help="The stored release; the highest unless given.")
-@click.option("--series", "folder", metavar="DIR", help="This series folder only.")
+@stored_release_option
+@series_option
 @click.option("--path", metavar="DIR", type=click.Path(path_type=Path), help="Open it there.")
 @click.option("--close", "--abort", "close", is_flag=True, help="Remove the work tree.")
 @click.option("--discard", is_flag=True, help="Throw away what is not recorded in it.")

@@ -9,7 +9,14 @@ import click
 from packaging.version import Version
 
 from patchkit.cli import render, render_exits
-from patchkit.cli.options import here, json_option, read_pins, series_folders, tree_opener
+from patchkit.cli.options import (
+    here,
+    json_option,
+    read_pins,
+    series_folders,
+    series_option,
+    tree_opener,
+)
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError
 from patchkit.repository.move import OpenTree
@@ -21,7 +28,7 @@ from patchkit.series.exits import Exit, Holding, judge_exit
 @click.command(short_help="Say which patches may go, by their own exit conditions.")
 @click.argument("releases", nargs=-1, metavar="[RELEASE]...")
 @click.option("--target", "trees", multiple=True, metavar="TREE", help="A tree that is no release.")
-@click.option("--series", "folder", metavar="DIR", help="This series folder only.")
+@series_option
 @click.option("--must-hold", is_flag=True, help="Exit with 3 unless all conditions hold on each.")
 @click.option("--why", is_flag=True, help="Print what shows it, condition by condition.")
 @json_option

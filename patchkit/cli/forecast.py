@@ -10,7 +10,7 @@ import click
 from packaging.version import Version
 
 from patchkit.cli import render, render_forecast
-from patchkit.cli.options import here, json_option, read_pins, tree_opener
+from patchkit.cli.options import here, jobs_option, json_option, read_pins, tree_opener
 from patchkit.cli.where import MOST_PROCESSES, PinnedTrees
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError, UsageError
@@ -35,12 +35,7 @@ from patchkit.upstream.progress import Progress
 @click.option("--pinned", is_flag=True, help="Pinned releases only; the index is not asked.")
 @click.option("--must-land", is_flag=True, help="Exit with 3 unless all of it lands on each.")
 @click.option("--why", is_flag=True, help="Print reasons in full.")
-@click.option(
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(1),
-    help="How many processes to use at most; one a processor, up to eight, unless given.",
-)
+@jobs_option
 @json_option
 def command(
     names: tuple[str, ...],

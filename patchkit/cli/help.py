@@ -43,7 +43,8 @@ def command(name: str | None, as_json: bool) -> ExitCode:
             hint=f"did you mean {near[0]!r}?" if near else "`patchkit help` lists the topics",
         )
     if as_json:
-        render.show_json({"schema": "patchkit.help/1", "name": name, "text": text})
+        document = {"schema": "patchkit.help/1", "exit_code": int(ExitCode.DONE)}
+        render.show_json({**document, "name": name, "text": text})
     else:
         render.say(text.rstrip("\n"))
     return ExitCode.DONE

@@ -17,7 +17,7 @@ from patchkit.adopting.made_on import Ground
 from patchkit.adopting.merge import Merged, merge
 from patchkit.cli import render, render_import
 from patchkit.cli.init import pyproject_text
-from patchkit.cli.options import here, json_option, read_pins, tree_opener
+from patchkit.cli.options import dry_run_option, here, json_option, read_pins, tree_opener
 from patchkit.config import PYPROJECT, Config
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.report import outcome_json
@@ -43,7 +43,7 @@ from patchkit.upstream.pins import Pins, normalise_version
 @click.option("--forwarded", metavar="TEXT", help="What upstream knows of them.")
 @click.option("--exit-condition", metavar="TEXT", help="When they may go.")
 @click.option("--applies-to", metavar="RANGE", help="For which releases; the one unless given.")
-@click.option("--dry-run", is_flag=True, help="Show all of it and write nothing.")
+@dry_run_option
 @json_option
 def command(
     sources: tuple[str, ...],

@@ -35,7 +35,7 @@ def command(release: str | None, as_json: bool) -> ExitCode:
     version = read_pins(find_config(root)).release(release).version if release else None
     created, kept = _set_up(root, version)
     if as_json:
-        document = {"schema": "patchkit.init/1", "root": str(root)}
+        document = {"schema": "patchkit.init/1", "exit_code": int(ExitCode.DONE), "root": str(root)}
         render.show_json({**document, "created": created, "kept": kept})
         return ExitCode.DONE
     for name in created:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from patchkit.cli import render, render_know
-from patchkit.cli.options import here, json_option, read_pins, series_folders
+from patchkit.cli.options import here, json_option, read_pins, series_folders, series_option
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.linting.rule import Finding, Severity
@@ -26,7 +26,7 @@ from patchkit.upstream.pins import normalise_version
     metavar="REL",
     help="Of the stored series, this release only.",
 )
-@click.option("--series", "folder", metavar="DIR", help="This series folder only.")
+@series_option
 @click.option("--strict", is_flag=True, help="A warning is a finding too.")
 @click.option("--fix", is_flag=True, help="Mend names, order and trailing blanks.")
 @json_option

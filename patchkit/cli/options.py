@@ -27,6 +27,36 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
+def series_option(command: Command) -> Command:
+    """Return the command with `--series`, a folder of the repository."""
+    text = "This series folder only."
+    return click.option("--series", "folder", metavar="DIR", help=text)(command)
+
+
+def stored_release_option(command: Command) -> Command:
+    """Return the command with `--release`, one that is stored."""
+    text = "The stored release; the highest unless given."
+    return click.option("--release", metavar="REL", help=text)(command)
+
+
+def dry_run_option(command: Command) -> Command:
+    """Return the command with `--dry-run`."""
+    text = "Say what would be written, and write nothing."
+    return click.option("--dry-run", is_flag=True, help=text)(command)
+
+
+def forget_decisions_option(command: Command) -> Command:
+    """Return the command with `--forget-decisions`."""
+    text = "Drop adaptations and accepted drifts of lost hunks."
+    return click.option("--forget-decisions", is_flag=True, help=text)(command)
+
+
+def jobs_option(command: Command) -> Command:
+    """Return the command with `--jobs`."""
+    text = "How many processes to use at most; one a processor, up to eight, unless given."
+    return click.option("--jobs", metavar="N", type=click.IntRange(1), help=text)(command)
+
+
 def python_option(command: Command) -> Command:
     """Return the command with `--python`."""
     text = "The interpreter whose `installed` is meant; our own unless given."

@@ -64,5 +64,11 @@ def _document(release: Release, path: str, changed: bool) -> dict[str, object]:
         {"filename": a.filename, "size_bytes": a.size_bytes, "sha256": a.sha256, "yanked": a.yanked}
         for a in release.artifacts
     ]
-    document = {"schema": "patchkit.pin/1", "release": release.version, "path": path}
-    return {**document, "changed": changed, "artifacts": artifacts}
+    return {
+        "schema": "patchkit.pin/1",
+        "exit_code": int(ExitCode.DONE),
+        "release": release.version,
+        "path": path,
+        "changed": changed,
+        "artifacts": artifacts,
+    }

@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from patchkit.cli import render, render_edit
-from patchkit.cli.options import here, json_option, shown_path, tree_opener
+from patchkit.cli.options import (
+    dry_run_option,
+    forget_decisions_option,
+    here,
+    json_option,
+    shown_path,
+    tree_opener,
+)
 from patchkit.config import Config
 from patchkit.editing import opened as opened_trees
 from patchkit.editing import worktree
@@ -43,10 +50,8 @@ _FIELDS = ("description", "reason", "origin", "forwarded", "exit_condition", "ap
 @click.option("--release", metavar="REL", help="Where several work trees are open: which.")
 @click.option("--series", "folder", metavar="DIR", help="The series folder of a new patch.")
 @click.option("--accept-drift", is_flag=True, help="Later patches are right on changed ground.")
-@click.option(
-    "--forget-decisions", is_flag=True, help="Drop adaptations and accepted drifts of lost hunks."
-)
-@click.option("--dry-run", is_flag=True, help="Say what would be stored, and store nothing.")
+@forget_decisions_option
+@dry_run_option
 @json_option
 def command(
     patch: str | None,

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from patchkit.cli import render, render_know
-from patchkit.cli.options import here, json_option, series_folders, shown_path
+from patchkit.cli.options import here, json_option, series_folders, series_option, shown_path
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.knowing.page import format_page, owner, upstream_state
 from patchkit.knowing.registry import Entry, registry
@@ -19,7 +19,7 @@ from patchkit.repository.workspace import Replacement, Workspace, read_file
 @click.command(short_help="Write a page about every stored patch.")
 @click.option("--output", metavar="FILE.md", help="Where to write it; printed unless given.")
 @click.option("--check", is_flag=True, help="Write nothing; a file that is stale is a finding.")
-@click.option("--series", "folder", metavar="DIR", help="This series folder only.")
+@series_option
 @json_option
 def command(output: str | None, check: bool, folder: str | None, as_json: bool) -> ExitCode:
     """Write a page about every stored patch.

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from patchkit.cli import render_edit
-from patchkit.cli.options import here, json_option, series_folders
+from patchkit.cli.options import dry_run_option, here, json_option, series_folders, series_option
 from patchkit.editing.around import refuse_stopped_rebase
 from patchkit.editing.naming import patch_name
 from patchkit.editing.opened import refuse_while_open
@@ -22,8 +22,8 @@ from patchkit.upstream.pins import normalise_version
 @click.argument("new")
 @click.option("--release", metavar="REL", help="In this release alone.")
 @click.option("--all-releases", is_flag=True, help="In every release; so it is unless told.")
-@click.option("--series", "folder", metavar="DIR", help="This series folder only.")
-@click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
+@series_option
+@dry_run_option
 @json_option
 def command(
     old: str,

@@ -112,6 +112,7 @@ def _document(entries: Sequence[Numbered], *, forgotten: bool) -> dict[str, Any]
     """Return the report, as docs/schema/resolutions-1.json describes it."""
     return {
         "schema": "patchkit.resolutions/1",
+        "exit_code": int(ExitCode.DONE),
         "forgotten": forgotten,
         "resolutions": [_entry(entry) for entry in entries],
     }

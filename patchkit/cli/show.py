@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from patchkit.cli import render, render_series
-from patchkit.cli.options import here, json_option, series_folders, tree_opener
+from patchkit.cli.options import here, json_option, series_folders, series_option, tree_opener
 from patchkit.errors import ExitCode, UsageError
 from patchkit.knowing.shown import (
     Shown,
@@ -31,7 +31,7 @@ _RELEASE = re.compile(r"v?\d")
 @click.argument("words", nargs=-1, metavar="[RELEASE] [PATCH[#HUNK]]")
 @click.option("--why", is_flag=True, help="Say how each hunk came to its place, with evidence.")
 @click.option("--from", "base", metavar="REL", help="With --why: moved from this stored release.")
-@click.option("--series", "folder", metavar="DIR", help="Show this series folder only.")
+@series_option
 @json_option
 def command(
     words: tuple[str, ...], why: bool, base: str | None, folder: str | None, as_json: bool

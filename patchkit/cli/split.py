@@ -7,7 +7,16 @@ from typing import Any
 import click
 
 from patchkit.cli import render, render_edit
-from patchkit.cli.options import here, json_option, series_folders, tree_opener
+from patchkit.cli.options import (
+    dry_run_option,
+    forget_decisions_option,
+    here,
+    json_option,
+    series_folders,
+    series_option,
+    stored_release_option,
+    tree_opener,
+)
 from patchkit.editing.delivery import deliver, plan_delivery, with_notes
 from patchkit.editing.naming import patch_name
 from patchkit.editing.opened import refuse_while_open
@@ -23,12 +32,10 @@ from patchkit.repository.workspace import Workspace
 @click.option("--files", metavar="A,B", help="The files that go: paths, folders or patterns.")
 @click.option("--into", metavar="NAME", required=True, help="The name of the new patch.")
 @click.option("--description", metavar="TEXT", help="What the new patch does.")
-@click.option("--release", metavar="REL", help="The stored release; the highest unless given.")
-@click.option("--series", "folder", metavar="DIR", help="This series folder only.")
-@click.option(
-    "--forget-decisions", is_flag=True, help="Drop adaptations and accepted drifts of lost hunks."
-)
-@click.option("--dry-run", is_flag=True, help="Say what would be stored, and store nothing.")
+@stored_release_option
+@series_option
+@forget_decisions_option
+@dry_run_option
 @json_option
 def command(
     patch: str,

@@ -12,7 +12,13 @@ from patchkit.checks.matrix import Matrix, build_matrix
 from patchkit.checks.open_work import OpenWork, find_open_work
 from patchkit.checks.status import Status, stored_status
 from patchkit.cli import render, render_status
-from patchkit.cli.options import here, json_option, series_folders, shown_path
+from patchkit.cli.options import (
+    here,
+    json_option,
+    series_folders,
+    series_option,
+    shown_path,
+)
 from patchkit.config import Config
 from patchkit.errors import ExitCode, UsageError
 
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--all", "with_all", is_flag=True, help="Try pinned releases that are not stored.")
 @click.option("--releases", metavar="RANGE", help="Like --all, but these only: '>=0.30'.")
 @click.option("--why", is_flag=True, help="With --all: print what is in the way of each patch.")
-@click.option("--series", "folder", metavar="DIR", help="This series folder only.")
+@series_option
 @click.option(
     "--jobs",
     metavar="N",

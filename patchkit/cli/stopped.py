@@ -38,7 +38,8 @@ def abort_rebase(config: Config, workspace: Workspace, as_json: bool) -> ExitCod
         raise session.refuse_none(shown_folder(config))
     workspace.commit(emptied(config))
     if as_json:
-        render.show_json({"schema": "patchkit.rebase-abort/1", "aborted": shown_folder(config)})
+        document = {"schema": "patchkit.rebase-abort/1", "exit_code": int(ExitCode.DONE)}
+        render.show_json({**document, "aborted": shown_folder(config)})
     else:
         render.say("the stopped rebase is forgotten; nothing else was changed")
     return ExitCode.DONE
@@ -50,6 +51,7 @@ def show_stopped(config: Config, workspace: Workspace, as_json: bool) -> ExitCod
     state = session.read_state(state_folder(config))
     document: dict[str, Any] = {
         "schema": "patchkit.rebase-status/1",
+        "exit_code": int(ExitCode.DONE),
         "stopped": _stopped(config, state) if state is not None else None,
     }
     if as_json:

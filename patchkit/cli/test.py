@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchkit.cli import render, render_series
-from patchkit.cli.options import here, json_option, series_folders, shown_path, tree_opener
+from patchkit.cli.options import (
+    here,
+    json_option,
+    series_folders,
+    series_option,
+    shown_path,
+    tree_opener,
+)
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.repository.verdicts import read_verdicts, verdicts_path
@@ -28,7 +35,7 @@ DEFAULT_TIMEOUT_S = 600.0
 @click.command(short_help="Say by its tests whether each patch is needed on a release.")
 @click.argument("release")
 @click.argument("patches", nargs=-1, metavar="[PATCH]...")
-@click.option("--series", "folder", metavar="DIR", help="Test the patches of this folder only.")
+@series_option
 @click.option("--python", metavar="PATH", help="Run the tests with this interpreter.")
 @click.option("--torch-index", metavar="URL", help="Install torch from this index, CUDA or not.")
 @click.option(

@@ -39,6 +39,7 @@ def command(wheel: Path, output: Path, as_json: bool) -> ExitCode:
     if as_json:
         document = {
             "schema": "patchkit.unpatch/1",
+            "exit_code": int(ExitCode.DONE),
             "path": shown_path(path),
             "sha256": way.sha256,
             "size_bytes": way.size_bytes,

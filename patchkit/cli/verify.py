@@ -29,7 +29,7 @@ from patchkit.verifying.subject import Given, Report, verify_site, verify_wheel
     type=click.Path(path_type=Path),
     help="An exported series to hold it against.",
 )
-@click.option("--release", metavar="RELEASE", help="Hold it against the series stored for this.")
+@click.option("--release", metavar="REL", help="Hold it against the series stored for this.")
 @python_option
 @click.option(
     "--imported", is_flag=True, help="Ask an interpreter, too, what it really has loaded."

@@ -9,7 +9,14 @@ import click
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from patchkit.cli import render, render_where
-from patchkit.cli.options import here, json_option, read_patch_files, read_pins, tree_opener
+from patchkit.cli.options import (
+    here,
+    jobs_option,
+    json_option,
+    read_patch_files,
+    read_pins,
+    tree_opener,
+)
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.outcome import Status
 from patchkit.report import outcome_json
@@ -36,12 +43,7 @@ MOST_PROCESSES = 8
 )
 @click.option("--must-land", is_flag=True, help="Exit with 3 unless they land on each as they are.")
 @click.option("--why", is_flag=True, help="Print the evidence for each hunk that is not plain.")
-@click.option(
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(1),
-    help="How many processes to use at most; one a processor, up to eight, unless given.",
-)
+@jobs_option
 @json_option
 def command(
     patches: tuple[str, ...],

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from patchkit.cli import render, render_know
-from patchkit.cli.options import here, json_option, series_folders, tree_opener
+from patchkit.cli.options import here, json_option, series_folders, series_option, tree_opener
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError
 from patchkit.knowing.anchored import HunkAnchor
@@ -27,7 +27,7 @@ from patchkit.upstream.pins import normalise_version
 @click.argument("patch", metavar="PATCH[#HUNK]")
 @click.argument("release", metavar="[RELEASE]", required=False)
 @click.option("--target", metavar="TREE", help="What a move onto this release or tree would make.")
-@click.option("--series", "folder", metavar="DIR", help="This series folder only.")
+@series_option
 @json_option
 def command(
     patch: str, release: str | None, target: str | None, folder: str | None, as_json: bool

@@ -82,6 +82,7 @@ def test_json_says_what_was_created(
     check(document)
     assert document == {
         "schema": "patchkit.init/1",
+        "exit_code": 0,
         "root": str(folder),
         "created": ["pyproject.toml", "patches/v0.28.0/series"],
         "kept": [],

@@ -140,3 +140,13 @@ def test_a_closed_pipe_is_no_bug() -> None:
         env={**os.environ, "PYTHONPATH": str(Path.cwd())},
     )
     assert done.stderr == ""
+
+
+def test_what_stands_behind_two_dashes_is_no_option_of_ours(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    args = ["verify", str(tmp_path / "none"), "--imported", "--", "serve", "--json"]
+    assert cli.run(args) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("error: ")
