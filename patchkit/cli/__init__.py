@@ -176,6 +176,8 @@ def run(args: Sequence[str]) -> int:
         return stop.exit_code
     except click.UsageError as err:
         return _refuse(_usage_error(err), as_json)
+    except UsageError as err:
+        return _refuse(_with_hint(err), as_json)
     except PatchkitError as err:
         return _refuse(err, as_json)
     except (click.Abort, KeyboardInterrupt):
@@ -190,8 +192,15 @@ def run(args: Sequence[str]) -> int:
 def _usage_error(err: click.UsageError) -> PatchkitError:
     where = err.ctx.command_path if err.ctx else "patchkit"
     message = err.format_message().rstrip(".")
-    message = message[:1].lower() + message[1:]
-    return UsageError(message, place=where, hint=f"`{where} --help` has examples")
+    message = " ".join((message[:1].lower() + message[1:]).split())
+    return _with_hint(UsageError(message, place=where))
+
+
+def _with_hint(err: UsageError) -> UsageError:
+    """Return a mistake on the command line with where to read on, if nothing better is said."""
+    if err.hint is None and err.place is not None and err.place.split()[0] == "patchkit":
+        err.hint = f"`{err.place} --help` has examples"
+    return err
 
 
 def _refuse(err: PatchkitError, as_json: bool) -> int:

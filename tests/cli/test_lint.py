@@ -167,6 +167,7 @@ def test_what_makes_no_sense_is_refused(capsys: Out) -> None:
     assert run(["lint", "--release", "v0.31.0"]) == 1
     assert capsys.readouterr().err == (
         "error: patchkit lint: --release and --series are for stored series\n"
+        "hint: `patchkit lint --help` has examples\n"
         "error: patches: no patch is stored for v0.31.0\n"
         "hint: `patchkit status` lists what is stored\n"
     )
@@ -210,4 +211,7 @@ def test_standard_input_is_looked_at(
         "standard input:1: error: missing-field: header has no Reason\n1 patch: 1 error\n"
     )
     assert run(["lint", "-", "--fix"]) == 2
-    assert capsys.readouterr().err == "error: patchkit lint: --fix needs files\n"
+    assert (
+        capsys.readouterr().err
+        == "error: patchkit lint: --fix needs files\nhint: `patchkit lint --help` has examples\n"
+    )

@@ -249,7 +249,12 @@ def test_an_overlay_file_that_the_target_has_is_a_finding(
             "error: patchkit show: 'more' is one too many, expected a release, a patch or "
             "PATCH#HUNK, in this order\nhint: `patchkit show --help` has examples\n",
         ),
-        (["--from", "v0.28.0"], 2, "error: patchkit show: --from is for --why\n"),
+        (
+            ["--from", "v0.28.0"],
+            2,
+            "error: patchkit show: --from is for --why\nhint: `patchkit show --help`"
+            " has examples\n",
+        ),
     ],
 )
 @pytest.mark.usefixtures("store")

@@ -625,7 +625,10 @@ def test_what_is_for_other_releases_needs_them(
 ) -> None:
     write(folder, "patches/v0.28.0/series", b"")
     assert run(["status", *option]) == 2
-    assert capsys.readouterr().err == ("error: patchkit status: --why and --jobs are for --all\n")
+    assert capsys.readouterr().err == (
+        "error: patchkit status: --why and --jobs are for --all\n"
+        "hint: `patchkit status --help` has examples\n"
+    )
 
 
 # The layout --------------------------------------------------------------------------------------
