@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
+from patchkit.cli.fitting import WIDTH, stem, wrapped
 from patchkit.report import counted
 from patchkit.series.graph import Graph, Link
-
-WIDTH = 80
 
 
 def tree_lines(graph: Graph) -> Iterator[str]:
@@ -38,12 +36,8 @@ def _how(child: str, parent: str, graph: Graph) -> str:
     """By what a patch needs the one above it, and which others it needs."""
     link = next(link for link in graph.needs if (link.later, link.earlier) == (child, parent))
     others = [other for other in graph.parents(child) if other != parent]
-    also = f"; also needs {', '.join(map(_stem, others))}" if others else ""
+    also = f"; also needs {', '.join(map(stem, others))}" if others else ""
     return f" (by {' and '.join(link.kinds)}{also})"
-
-
-def _stem(name: str) -> str:
-    return name.removesuffix(".patch").removesuffix(".diff")
 
 
 def _cut(line: str, width: int) -> str:
@@ -55,10 +49,7 @@ def link_lines(link: Link) -> Iterator[str]:
     verb = "needs" if link.binds else "stands beside" if link.reasons else "declares"
     yield _cut(f"{link.later} {verb} {link.earlier}", WIDTH)
     for reason in link.reasons:
-        yield from textwrap.wrap(
-            reason.text, WIDTH, initial_indent="  ", subsequent_indent="    ",
-            break_long_words=False, break_on_hyphens=False,
-        )  # fmt: skip
+        yield from wrapped(reason.text, "  ", "    ")
 
 
 def summary(place: str, graph: Graph) -> str:
@@ -74,11 +65,11 @@ def warnings(graph: Graph) -> Iterator[str]:
     for link in graph.undeclared:
         reason = next(reason for reason in link.reasons if reason.binds)
         yield (
-            f"warning: {link.later} does not declare `Depends-On: {_stem(link.earlier)}`: "
+            f"warning: {link.later} does not declare `Depends-On: {stem(link.earlier)}`: "
             f"{reason.text}"
         )
     for link in graph.unfound:
-        yield f"note: {link.later} declares {_stem(link.earlier)}, and nothing in it needs that"
+        yield f"note: {link.later} declares {stem(link.earlier)}, and nothing in it needs that"
 
 
 def dot_lines(graph: Graph) -> Iterator[str]:

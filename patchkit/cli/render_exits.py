@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from patchkit.cli.fitting import cut, line_width, short_name, table
 from patchkit.cli.render import say
-from patchkit.cli.render_status import cut, line_width, short_name, table
 
 _WORDS = {"held": "go", "not held": ".", "cannot say": "?"}
 

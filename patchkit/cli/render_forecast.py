@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from patchkit.cli.fitting import cut, filled, seconds, short_name
 from patchkit.cli.render import say
-from patchkit.cli.render_status import cut, filled, seconds, short_name
 
 _TITLES = ("target", "verdict", "clean", "drift", "upstream", "open", "by hand", "time", "from")
 

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from patchkit.cli.fitting import cut
 from patchkit.cli.render import say, show_grid
 from patchkit.cli.render_outcome import why_lines
 from patchkit.report import counted, unshipped_text
 
-_WIDTH = 80  # of lines that are read somewhere else
 _NOTES = 6  # of a patch; `diff -ru` gives three a file
 _TITLES = ("release", "", "applies", "there", "neither", "ids", "off")
 _WIDTHS = (8, 7, 7, 5, 7, 5, 5)
@@ -82,7 +82,7 @@ def _line(cells: Sequence[str]) -> str:
     first = [f"{cell:<{width}}" for cell, width in zip(cells[:2], _WIDTHS[:2], strict=True)]
     numbers = [f"{cell:>{width}}" for cell, width in zip(cells[2:-1], _WIDTHS[2:], strict=True)]
     line = f"{' '.join([*first, *numbers])}  {cells[-1]}".rstrip()
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
+    return cut(line)
 
 
 def _show_failure(document: dict[str, Any]) -> None:

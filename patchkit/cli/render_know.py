@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from patchkit.cli.fitting import WIDTH, stem, wrapped
 from patchkit.cli.render import say
 from patchkit.cli.render_outcome import why_lines
 from patchkit.report import counted
 
-WIDTH = 80
 _AROUND = 2  # lines that both versions have, shown beside those that differ
 
 
@@ -24,15 +23,6 @@ def tell(text: str, style: str = "") -> None:
     from rich.text import Text
 
     Console().print(Text(text, style=style), soft_wrap=True)
-
-
-def wrapped(text: str, indent: str = "", more: str | None = None) -> list[str]:
-    """Return a text as lines that fit, the later ones indented by `more`; words stay whole."""
-    lines = textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent if more is None else more,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
-    return lines or [indent.rstrip()]
 
 
 # range-diff --------------------------------------------------------------------------------------
@@ -49,7 +39,7 @@ def show_range_diff(document: dict[str, Any]) -> None:
     for line in wrapped(f"{document['before']} -> {document['after']}: {count}", more="  "):
         say(line)
     for state, (sign, words) in _FOLDED.items():
-        names = [_stem(pair["after"]) for pair in pairs if _is_folded(pair, state)]
+        names = [stem(pair["after"]) for pair in pairs if _is_folded(pair, state)]
         if names:
             text = f"{sign} {len(names)} {words}: {', '.join(names)}"
             for line in wrapped(text, more="    "):
@@ -58,7 +48,7 @@ def show_range_diff(document: dict[str, Any]) -> None:
         if not any(_is_folded(pair, state) for state in _FOLDED):
             _show_pair(pair)
     if document["reordered"]:
-        moved = ", ".join(map(_stem, document["reordered"]))
+        moved = ", ".join(map(stem, document["reordered"]))
         for line in wrapped(f"at another place in the series: {moved}", more="    "):
             say(line)
     for text in document["overlay"]:
@@ -342,7 +332,3 @@ def _show_trial(trial: dict[str, Any]) -> None:
             say(line)
     for outcome in trial["outcomes"]:
         _show_outcome(outcome, in_full=True)
-
-
-def _stem(name: str) -> str:
-    return name.removesuffix(".patch").removesuffix(".diff")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from patchkit.cli.fitting import WIDTH, cut, line_width, seconds, short_name, table
 from patchkit.cli.render import say
 
-_WIDTH = 80  # of lines that are read somewhere else
-_LONGEST_NAME = 28
 _SIGNS = {
     "new": ("new", "the lowest release that has it"),
     "as_below": ("=", "removes and adds what it does in the release below"),
@@ -70,66 +68,6 @@ def show_status(document: dict[str, Any]) -> None:
     say(_summary(document))
 
 
-def table(
-    titles: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], width: int
-) -> list[str]:
-    """Return the lines of a table of words, in blocks of as many columns as fit the width."""
-    first = max((len(label) for label, _ in rows), default=0)
-    widths = [max(len(t), *(len(cells[n]) for _, cells in rows)) for n, t in enumerate(titles)]
-    lines: list[str] = []
-    start = 0
-    while start < len(titles):
-        end, used = start, first
-        while end < len(titles) and (end == start or used + 1 + widths[end] <= width):
-            used += 1 + widths[end]
-            end += 1
-        lines += [""] if lines else []
-        for label, cells in [("", titles), *rows]:
-            shown = (f"{cells[n]:<{widths[n]}}" for n in range(start, end))
-            lines.append(f"{label:<{first}} {' '.join(shown)}".rstrip())
-        start = end
-    return lines
-
-
-def line_width() -> int:
-    """Return how wide lines may be: the terminal, or what is usual elsewhere."""
-    if not sys.stdout.isatty():
-        return _WIDTH
-    return shutil.get_terminal_size((_WIDTH, 24)).columns
-
-
-def cut(line: str) -> str:
-    """Return a line that fits."""
-    width = line_width()
-    return line if len(line) <= width else f"{line[: width - 3]}..."
-
-
-def filled(head: str, words: Sequence[str]) -> Iterator[str]:
-    """Yield words behind a head, with commas, in as many lines as it takes; none for no words."""
-    width, line = line_width(), head
-    for number, word in enumerate(words):
-        part = word + ("," if number < len(words) - 1 else "")
-        if line.strip() and len(line) + len(part) > width and number:
-            yield line.rstrip()
-            line = "  "
-        line += f"{part} "
-    if words:
-        yield line.rstrip()
-
-
-def short_name(patch: str) -> str:
-    """Return the name of a patch for a column."""
-    name = patch.removesuffix(".patch")
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
-
-
-def seconds(value: float) -> str:
-    """Return a time for people."""
-    if value < 1:
-        return f"{value:.2f} s"
-    return f"{value:.1f} s" if value < 100 else f"{value / 60:.0f} min"
-
-
 def _cell(cell: dict[str, Any]) -> str:
     sign = _SIGNS[cell["state"]][0]
     if cell["test"] is None:
@@ -174,7 +112,7 @@ def _legend(signs: Iterator[tuple[str, str]]) -> Iterator[str]:
     line = ""
     for sign, meaning in signs:
         part = f"{sign} {meaning}"
-        if line and len(line) + 2 + len(part) > _WIDTH:
+        if line and len(line) + 2 + len(part) > WIDTH:
             yield f"{line};"
             line = part
         else:

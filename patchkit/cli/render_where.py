@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from patchkit import report
+from patchkit.cli.fitting import cut
 from patchkit.cli.render import say, show_grid
 from patchkit.cli.render_outcome import why_lines
 
-_WIDTH = 80  # of lines that are read somewhere else
 _COLUMNS = ("release", "verdict", "placed", "upstream", "open")
 _LAST = "what is in the way first"
 _FIT_COLUMNS = ("release", "verdict", "applies", "there", "neither")
@@ -87,7 +87,7 @@ def _line(cells: Sequence[str], reason: str) -> str:
     release, verdict, *numbers = cells
     counts = " ".join(f"{n:>{len(t)}}" for n, t in zip(numbers, _COLUMNS[2:], strict=True))
     line = f"{release:<8} {verdict:<15} {counts}  {reason}".rstrip()
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
+    return cut(line)
 
 
 def _show_table(document: dict[str, Any]) -> None:

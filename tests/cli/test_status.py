@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from patchkit.cli import forecast, render_status, run
-from patchkit.cli.render_status import filled, table
+from patchkit.cli import fitting, forecast, run
+from patchkit.cli.fitting import filled, table
 from patchkit.errors import PatchkitError
 from patchkit.repository.log import format_log, read_log
 from patchkit.repository.store import read_stored
@@ -663,7 +663,7 @@ def test_a_column_that_is_wider_than_the_line_stands_alone() -> None:
 
 
 def test_names_are_filled_into_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(render_status, "line_width", lambda: 20)
+    monkeypatch.setattr(fitting, "line_width", lambda: 20)
     assert list(filled("0.31.0: ", ["alpha", "beta", "gamma", "delta"])) == [
         "0.31.0: alpha, beta,",
         "  gamma, delta",
