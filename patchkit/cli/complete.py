@@ -98,7 +98,7 @@ _BY_METAVAR = {
 _BY_NAME: Mapping[tuple[str, str], Offered] = {
     ("build-wheel", "release"): RELEASE, ("rebase", "version"): ANY_RELEASE,
     ("requires", "release"): RELEASE, ("test", "release"): ANY_RELEASE,
-    ("init", "release"): ANY_RELEASE,
+    ("init", "release"): ANY_RELEASE, ("why", "release"): ANY_RELEASE,
     ("drop", "patch"): PATCH, ("edit", "patch"): PATCH, ("split", "patch"): PATCH,
     ("record", "patch"): PATCH, ("rename", "old"): PATCH, ("fold", "patches"): PATCH,
     ("port", "patches"): FILE, ("where", "patches"): FILE, ("lint", "names"): FILE,

@@ -12,6 +12,7 @@ import click
 import pytest
 
 from patchkit.cli import run
+from patchkit.cli.complete import offer
 from patchkit.diff import diff_files, format_files
 from patchkit.series.proof_digest import digest_patches, digest_tests
 from patchkit.tree import SourceTree
@@ -436,7 +437,8 @@ def test_the_shipped_patch_is_told_on_real_releases(
 def test_a_shell_is_offered_what_is_meant(
     command: str, name: str, typed: str, offered: list[str]
 ) -> None:
-    found = importlib.import_module(f"patchkit.cli.{command}").command
+    module = importlib.import_module(f"patchkit.cli.{command}")
+    found = offer(command.replace("_", "-"), module.command)
     (param,) = (param for param in found.params if param.name == name)
-    items = param.shell_complete(click.Context(found), typed)
+    items = param.type.shell_complete(click.Context(found), param, typed)
     assert [item.value for item in items] == offered
