@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import click
 import pytest
 
-from patchkit.cli import patchkit, run
+from patchkit.cli import run
+from patchkit.cli.complete import offer
 from patchkit.diff import diff_files, format_files
 from patchkit.series.proof_digest import digest_patches, digest_tests
 from patchkit.tree import SourceTree
@@ -426,18 +428,17 @@ def test_the_shipped_patch_is_told_on_real_releases(
     [
         ("why", "patch", "us", ["user.patch"]),
         ("why", "release", "v0.33", ["v0.33.0"]),
-        ("range-diff", "before", "v", ["v0.28.0", "v0.29.0"]),
-        ("range-diff", "after", "v0.29", ["v0.29.0"]),
-        ("range-diff", "patches", "h", ["helper.patch"]),
+        ("range_diff", "before", "v", ["v0.28.0", "v0.29.0"]),
+        ("range_diff", "after", "v0.29", ["v0.29.0"]),
+        ("range_diff", "patches", "h", ["helper.patch"]),
         ("lint", "release", "v0.28", ["v0.28.0"]),
     ],
 )
 def test_a_shell_is_offered_what_is_meant(
     command: str, name: str, typed: str, offered: list[str]
 ) -> None:
-    context = click.Context(patchkit, resilient_parsing=True)  # as a shell asks
-    found = patchkit.get_command(context, command)
-    assert found is not None
+    module = importlib.import_module(f"patchkit.cli.{command}")
+    found = offer(command.replace("_", "-"), module.command)
     (param,) = (param for param in found.params if param.name == name)
-    items = param.shell_complete(click.Context(found), typed)
+    items = param.type.shell_complete(click.Context(found), param, typed)
     assert [item.value for item in items] == offered

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.e2e.compare import problems
 
+ROOT = Path(__file__).parents[2]
 GENERATE = Path(__file__).with_name("generate.py")
 LIMIT_S = 300
 # The window model asks for layers that a CPU engine can only mix from 0.29.0 on.
@@ -52,12 +53,23 @@ def install_both(release: str, folder: Path) -> dict[str, Path]:
     return found
 
 
-def generate(model: str, path: Path) -> dict[str, Any]:
-    """What the engine in a folder makes of a model."""
-    printed = call(sys.executable, str(GENERATE), model, PYTHONPATH=str(path))
-    line = next(line for line in printed.split("\n") if line.startswith("RESULT "))
+def generate(model: str, path: Path, release: str) -> dict[str, Any]:
+    """What the engine in a folder makes of a model, with what its processes have loaded.
+
+    The engine is watched by `verify --imported`, which must not change what it does.
+    """
+    place = {"PYTHONPATH": os.pathsep.join((str(path), str(ROOT)))}
+    python, series = sys.executable, ("--release", release)
+    watch = ("-m", "patchkit", "verify", str(path), *series, "--imported", "--json", "--")
+    done = subprocess.run(
+        [python, *watch, python, str(GENERATE), model],
+        env={**os.environ, **place}, capture_output=True, text=True, timeout=LIMIT_S,
+    )  # fmt: skip
+    line = next((li for li in done.stderr.split("\n") if li.startswith("RESULT ")), None)
+    if line is None:
+        raise SystemExit(f"{path}: the engine made nothing of {model}:\n{done.stderr}")
     found: dict[str, Any] = json.loads(line.removeprefix("RESULT "))
-    return found
+    return {**found, "imported": json.loads(done.stdout)["imported"]}
 
 
 def main(folder: Path, releases: list[str]) -> None:
@@ -66,7 +78,7 @@ def main(folder: Path, releases: list[str]) -> None:
     for release in releases:
         paths = install_both(release, folder)
         for model in MODELS[release]:
-            runs = {kind: generate(model, path) for kind, path in paths.items()}
+            runs = {kind: generate(model, path, release) for kind, path in paths.items()}
             for kind, run in runs.items():
                 print(f"{release} {model} {kind}:", json.dumps(run), flush=True)
             found = problems(model, runs["upstream"], runs["patched"], paths)
