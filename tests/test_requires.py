@@ -178,5 +178,6 @@ def test_the_command_asks_for_the_newest_release(
     )
     assert cli.run(["requires", "v0.97.0"]) == 1
     assert capsys.readouterr().err == (
-        "error: no series is stored for v0.97.0\nhint: stored are: v0.98.0, v0.99.0\n"
+        "error: patches: no series is stored for v0.97.0\n"
+        "hint: stored are: v0.98.0, v0.99.0; `patchkit rebase v0.97.0` moves one there\n"
     )

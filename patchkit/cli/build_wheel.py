@@ -20,7 +20,13 @@ from patchkit.cli.options import (
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError
 from patchkit.report import outcome_json
-from patchkit.repository.store import Stored, read_stored, stored_releases
+from patchkit.repository.store import (
+    Stored,
+    held_releases,
+    not_stored,
+    read_stored,
+    stored_releases,
+)
 from patchkit.series.selection import Selection, select_patches
 from patchkit.upstream.cache import Cache
 from patchkit.upstream.pins import DEFAULT_MACHINE, MACHINES
@@ -119,11 +125,8 @@ def _read_all(config: Config, version: str) -> tuple[Stored, ...]:
         if version in stored_releases(config.root, folder)
     )
     if not found:
-        raise PatchkitError(
-            f"no series is stored for v{version}",
-            place=", ".join(config.series),
-            hint=f"`patchkit rebase v{version}` moves one there",
-        )
+        known = held_releases(config.root, config.series)
+        raise not_stored(version, known, ", ".join(config.series))
     return found
 
 

@@ -15,7 +15,7 @@ from patchkit.cli.options import (
     series_option,
     tree_opener,
 )
-from patchkit.errors import ExitCode, PatchkitError, UsageError
+from patchkit.errors import ExitCode, UsageError
 from patchkit.series.graph import Graph, Link
 
 
@@ -66,10 +66,9 @@ def command(
 
 def _stored(names: tuple[str, ...], folder: str | None) -> tuple[str, Graph]:
     """Return a stored release, over all folders that hold it, and its graph."""
-    from packaging.version import Version
 
     from patchkit.repository.needs import plan_stored
-    from patchkit.repository.store import read_stored, stored_releases
+    from patchkit.repository.store import held_releases, not_stored, read_stored, stored_releases
     from patchkit.upstream.pins import normalise_version
 
     if len(names) > 1:
@@ -78,13 +77,10 @@ def _stored(names: tuple[str, ...], folder: str | None) -> tuple[str, Graph]:
     config = here()
     folders = series_folders(config, folder)
     held = {name: stored_releases(config.root, name) for name in folders}
-    every = {release for releases in held.values() for release in releases}
-    release = normalise_version(names[0]) if names else max(every, key=Version)
-    if release not in every:
-        raise PatchkitError(
-            f"no series is stored for v{release}", place=", ".join(folders),
-            hint=f"stored are {', '.join(f'v{r}' for r in sorted(every, key=Version))}",
-        )  # fmt: skip
+    known = held_releases(config.root, folders)
+    release = normalise_version(names[0]) if names else known[-1]
+    if release not in known:
+        raise not_stored(release, known, ", ".join(folders))
     chosen = [name for name in folders if release in held[name]]
     stored = [read_stored(config.root, name, release) for name in chosen]
     with render.progress() as progress:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from packaging.version import Version
 
 from patchkit.adopting.leaving import Format, Leaving, format_folder, leaving, new_files
 from patchkit.cli import render
@@ -23,7 +22,13 @@ from patchkit.cli.options import (
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError
 from patchkit.report import counted
-from patchkit.repository.store import Stored, read_stored, stored_releases
+from patchkit.repository.store import (
+    Stored,
+    held_releases,
+    not_stored,
+    read_stored,
+    stored_releases,
+)
 from patchkit.repository.workspace import read_file, write_new_folder
 from patchkit.series.overlay import overlay_changes
 from patchkit.series.selection import Key, select_patches
@@ -111,17 +116,12 @@ def command(
 
 
 def _release(config: Config, folders: Sequence[str], text: str | None) -> str:
-    known = {release for name in folders for release in stored_releases(config.root, name)}
-    order = sorted(known, key=Version)
+    known = held_releases(config.root, folders)
     if text is None:
-        return order[-1]
-    version = normalise_version(text, known=order)
+        return known[-1]
+    version = normalise_version(text, known=known)
     if version not in known:
-        raise PatchkitError(
-            f"no series is stored for v{version}",
-            place=", ".join(folders),
-            hint=f"stored are: {', '.join(f'v{release}' for release in order)}",
-        )
+        raise not_stored(version, known, ", ".join(folders))
     return version
 
 

@@ -8,9 +8,10 @@ import click
 
 from patchkit.cli import render
 from patchkit.cli.options import here, json_option, series_folders, shown_path, tree_opener
-from patchkit.errors import ExitCode, PatchkitError
+from patchkit.errors import ExitCode
 from patchkit.installed.apply import tool_version
 from patchkit.installed.source import make_export, repository_source
+from patchkit.repository.store import not_stored
 from patchkit.repository.workspace import write_new_folder
 from patchkit.upstream.pins import normalise_version
 
@@ -44,11 +45,7 @@ def command(releases: tuple[str, ...], output: Path, as_json: bool) -> ExitCode:
     wanted = tuple(dict.fromkeys(normalise_version(text) for text in releases)) or known
     for release in wanted:
         if release not in known:
-            raise PatchkitError(
-                f"no series is stored for v{release}",
-                place=source.place,
-                hint=f"stored are: {', '.join(f'v{r}' for r in known)}",
-            )
+            raise not_stored(release, known, source.place)
     with render.progress() as progress:
         files = make_export(config, wanted, tree_opener(config, progress), tool_version())
     write_new_folder(output, files)

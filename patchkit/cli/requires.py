@@ -6,7 +6,6 @@ import sys
 from typing import Any
 
 import click
-from packaging.version import Version
 
 from patchkit.cli import render, render_installed
 from patchkit.cli.options import here, json_option, series_folders
@@ -14,9 +13,9 @@ from patchkit.config import Config
 from patchkit.diff import parse_patch
 from patchkit.diff.header import parse_header
 from patchkit.diff.requires import Required, parse_requires
-from patchkit.errors import ExitCode, PatchkitError
+from patchkit.errors import ExitCode
 from patchkit.installed.environment import judge, read_environment
-from patchkit.repository.store import read_stored, stored_releases
+from patchkit.repository.store import held_releases, not_stored, read_stored, stored_releases
 from patchkit.upstream.pins import normalise_version
 
 
@@ -66,15 +65,10 @@ def command(release: str | None, python: str | None, as_json: bool) -> ExitCode:
 def _wanted(config: Config, release: str | None) -> tuple[str, list[tuple[str, str, Required]]]:
     """Return the release that is meant, and what each patch of its series requires."""
     folders = series_folders(config, None)
-    known = sorted(
-        {r for folder in folders for r in stored_releases(config.root, folder)}, key=Version
-    )
+    known = held_releases(config.root, folders)
     chosen = release or known[-1]
     if chosen not in known:
-        raise PatchkitError(
-            f"no series is stored for v{chosen}",
-            hint=f"stored are: {', '.join(f'v{r}' for r in known)}",
-        )
+        raise not_stored(chosen, known, ", ".join(folders))
     found = []
     for folder in folders:
         if chosen not in stored_releases(config.root, folder):

