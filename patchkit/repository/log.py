@@ -6,7 +6,6 @@ It is history: nothing is decided by it. A rebase that changed nothing has no en
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -19,6 +18,7 @@ from packaging.version import InvalidVersion, Version
 from patchkit.errors import PatchkitError
 from patchkit.outcome import Method
 from patchkit.repository.workspace import read_file
+from patchkit.series.toml_text import quoted, read_toml
 
 LOG = "rebases.toml"
 FORMAT = 1
@@ -129,21 +129,13 @@ def _toml(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, value))}]"
     if isinstance(value, str):
-        # TOML's basic strings know the escapes of JSON, and take no bare delete character
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        return quoted(value)
     return json.dumps(value)
 
 
 def parse_log(data: bytes, place: str) -> tuple[LoggedRebase, ...]:
     """Return the rebases in a `rebases.toml`; raises PatchkitError for any other content."""
-    try:
-        document = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as err:
-        raise PatchkitError(f"is not TOML: {err}", place=place) from err
-    if document.get("format") != FORMAT:
-        raise PatchkitError(
-            f"is of format {document.get('format')!r}", place=place, expected=f"format {FORMAT}"
-        )
+    document = read_toml(data, place, FORMAT)
     rows = _tables(document, "rebase", place)
     return tuple(_parse_rebase(row, f"{place}: rebase {n}") for n, row in enumerate(rows, start=1))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import PurePosixPath
 
 from patchkit.errors import PatchkitError
+from patchkit.series.toml_text import read_toml
 from patchkit.tree import SourceTree
 from patchkit.vllm.profile import VLLM
 
@@ -54,11 +54,7 @@ def overlay_entry(source: str, path: str, content: bytes) -> OverlayEntry:
 
 def parse_overlay(data: bytes, place: str, *, package: str = VLLM.package) -> Overlay:
     """Return the overlay in an `overlay.toml`; raises PatchkitError with place `name:line`."""
-    try:
-        text = data.decode()
-        table = tomllib.loads(text)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as err:
-        raise PatchkitError(f"is not TOML: {err}", place=place) from err
+    table, text = read_toml(data, place), data.decode()
     if table.get("format") != FORMAT or isinstance(table["format"], bool):
         raise PatchkitError(
             f"format is {table.get('format')!r}", place=place, expected=f"format = {FORMAT}"

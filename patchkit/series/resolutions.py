@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from patchkit.series.override import (
     multiline,
     parse_adaptation,
 )
+from patchkit.series.toml_text import read_toml
 
 RESOLUTIONS = "resolutions.toml"
 FORMAT = 1
@@ -32,14 +32,7 @@ _MORE: Mapping[str, type] = {
 
 def parse_resolutions(data: bytes, place: str) -> tuple[Resolution, ...]:
     """Return the resolutions of a file, in its order; raises PatchkitError for other content."""
-    try:
-        document = tomllib.loads(data.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as err:
-        raise PatchkitError(f"is not TOML: {err}", place=place) from err
-    if document.get("format") != FORMAT:
-        raise PatchkitError(
-            f"is of format {document.get('format')!r}", place=place, expected=f"format {FORMAT}"
-        )
+    document = read_toml(data, place, FORMAT)
     unknown = sorted(set(document) - {"format", "resolution"})
     if unknown:
         raise PatchkitError(f"unknown field `{unknown[0]}`", place=place)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 from patchkit.errors import PatchkitError
 from patchkit.series.overlay import Overlay, format_overlay, parse_overlay
+from patchkit.series.toml_text import read_toml
 
 SERIES = "series"
 SAME_AS = "same-as.toml"
@@ -93,10 +93,7 @@ def format_series_file(entries: Sequence[SeriesEntry]) -> bytes:
 
 def parse_same_as(data: bytes, place: str) -> str:
     """Return the version in a `same-as.toml`, without its v."""
-    try:
-        table = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as err:
-        raise PatchkitError(f"is not TOML: {err}", place=place) from err
+    table = read_toml(data, place)
     value = table.get("same-as")
     if len(table) != 1 or not isinstance(value, str):
         keys = ", ".join(table) or "nothing"

@@ -5,8 +5,6 @@ The file holds no times and no paths of a machine, so that the same runs give th
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,6 +13,7 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from patchkit.errors import PatchkitError
+from patchkit.series.toml_text import quoted, read_toml
 
 VERDICTS = "verdicts.toml"
 FORMAT = 1
@@ -96,14 +95,7 @@ def replaced(
 
 def parse_verdicts(data: bytes, place: str) -> tuple[StoredVerdict, ...]:
     """Return the verdicts in a `verdicts.toml`; raises PatchkitError for any other content."""
-    try:
-        document = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as err:
-        raise PatchkitError(f"is not TOML: {err}", place=place) from err
-    if document.get("format") != FORMAT:
-        raise PatchkitError(
-            f"is of format {document.get('format')!r}", place=place, expected=f"format {FORMAT}"
-        )
+    document = read_toml(data, place, FORMAT)
     rows = document.get("verdict", [])
     if not isinstance(rows, list):
         raise PatchkitError("verdict is no list", place=place, expected="[[verdict]] tables")
@@ -128,8 +120,7 @@ def format_verdicts(verdicts: Iterable[StoredVerdict]) -> bytes:
 def _toml(value: str | tuple[str, ...]) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
-    # TOML's basic strings know the escapes of JSON, and take no bare delete character
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    return quoted(str(value))
 
 
 def _parse_row(row: Any, place: str) -> StoredVerdict:
