@@ -10,11 +10,19 @@ import click
 from packaging.version import Version
 
 from patchkit.cli import render, render_forecast
-from patchkit.cli.options import here, jobs_option, json_option, read_pins, tree_opener
+from patchkit.cli.options import (
+    here,
+    jobs_option,
+    json_option,
+    read_pins,
+    series_folders,
+    tree_opener,
+)
 from patchkit.cli.where import MOST_PROCESSES, PinnedTrees
 from patchkit.config import Config
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.repository.store import read_stored, stored_releases
+from patchkit.series.selection import same_patch
 from patchkit.surveying.forecast import Forecast, forecasts
 from patchkit.surveying.kept import Kept
 from patchkit.surveying.workers import cpu_count
@@ -103,32 +111,25 @@ class Chosen:
 
 def _sorted_out(config: Config, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the releases and the patches among some names; refuse what is neither."""
-    stored: dict[str, str] = {}
-    newest = {}
-    for folder in config.series:
-        for release in stored_releases(config.root, folder):
-            newest[folder] = release
-    if not newest:
-        raise PatchkitError(
-            "no series is stored",
-            place=", ".join(config.series),
-            hint="`patchkit init --from v0.28.0` starts one",
-        )
-    for folder, release in newest.items():
-        for patch in read_stored(config.root, folder, release).series.patches:
-            stored |= {patch: patch, patch.removesuffix(".patch"): patch}
+    stored: list[tuple[str, str]] = []
+    for folder in series_folders(config, None):
+        for release in stored_releases(config.root, folder)[-1:]:
+            patches_of = read_stored(config.root, folder, release).series.patches
+            stored += [(folder, patch) for patch in patches_of]
     releases, patches = [], []
     for name in names:
         try:
             releases.append(normalise_version(name))
         except PatchkitError as err:
-            if name not in stored:
+            called = [patch for folder, patch in stored if same_patch(name, folder, patch)]
+            if not called:
+                known = ", ".join(sorted({patch for _, patch in stored}))
                 raise UsageError(
                     f"{name!r} is neither a release nor a stored patch",
                     place="patchkit forecast",
-                    expected="0.33.0, or one of " + ", ".join(sorted(set(stored.values()))),
+                    expected=f"0.33.0, or one of {known}",
                 ) from err
-            patches.append(stored[name])
+            patches += called
     return tuple(dict.fromkeys(releases)), tuple(dict.fromkeys(patches))
 
 

@@ -10,8 +10,9 @@ from patchkit.editing.draft import Draft, draft_of
 from patchkit.editing.heading import with_needs
 from patchkit.editing.needed import needs_of
 from patchkit.editing.revision import Revision, revise
-from patchkit.editing.stack import Layer, Stack, same_patch
+from patchkit.editing.stack import Layer, Stack
 from patchkit.errors import PatchkitError
+from patchkit.series.selection import same_patch
 from patchkit.stacking.rebase import Progress
 
 

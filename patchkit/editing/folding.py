@@ -10,8 +10,9 @@ from patchkit.editing.draft import Draft, draft_of, make_data
 from patchkit.editing.heading import joined, with_needs
 from patchkit.editing.needed import binding
 from patchkit.editing.revision import same_on, with_layers
-from patchkit.editing.stack import Layer, Stack, same_patch
+from patchkit.editing.stack import Layer, Stack
 from patchkit.errors import PatchkitError
+from patchkit.series.selection import same_patch
 from patchkit.series.series import SeriesEntry
 from patchkit.stacking.dependencies import Dependency
 from patchkit.stacking.rebase import RebaseResult

@@ -13,11 +13,11 @@ from patchkit.config import PYPROJECT, Config
 from patchkit.diff import format_patch, parse_patch
 from patchkit.editing.heading import with_needs
 from patchkit.editing.naming import refuse_taken
-from patchkit.editing.stack import same_patch
 from patchkit.errors import PatchkitError, UsageError
 from patchkit.repository.store import Stored, read_stored, release_folder, stored_releases
 from patchkit.repository.verdicts import read_verdicts, verdicts_path
 from patchkit.repository.workspace import Replacement, read_file
+from patchkit.series.selection import same_patch
 from patchkit.series.series import SERIES, anchors_name
 from patchkit.series.verdict import format_verdicts
 

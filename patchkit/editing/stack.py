@@ -21,6 +21,7 @@ from patchkit.repository.store import (
 )
 from patchkit.series.anchoring import stored_overrides
 from patchkit.series.override import Overrides
+from patchkit.series.selection import same_patch
 from patchkit.series.series import SeriesEntry, anchors_name
 from patchkit.tree import SourceTree
 from patchkit.upstream.pins import normalise_version
@@ -140,12 +141,6 @@ def _layer(stored: Stored, entry: SeriesEntry, before: SourceTree) -> Layer:
     plan = replace(plan, patch=replace(plan.patch, name=entry.name))
     anchors = stored.series.anchors.get(entry.name)
     return Layer(stored.folder, entry, data, plan, before, after, anchors, place)
-
-
-def same_patch(text: str, folder: str, name: str) -> bool:
-    """Return whether a word means a patch: by its name, with or without folder and suffix."""
-    stem = name.removesuffix(".patch").removesuffix(".diff")
-    return text in (name, stem, f"{folder}/{name}", f"{folder}/{stem}")
 
 
 def find_patch(word: str, stored: Mapping[str, Stored]) -> tuple[str, str]:

@@ -132,11 +132,7 @@ def find_patch(
     One in `folder` is meant rather than others of the name. Raises PatchkitError, at `place`, where
     no patch or more than one is called that.
     """
-    hits = [
-        key
-        for key in patches
-        if text in (key[1], _stem(key), _shown(key), f"{key[0]}/{_stem(key)}")
-    ]
+    hits = [key for key in patches if same_patch(text, *key)]
     near = [key for key in hits if key[0] == folder]
     hits = near or hits
     if len(hits) == 1:
@@ -149,6 +145,12 @@ def find_patch(
     raise PatchkitError(
         f"there is no patch {text!r}", place=place, hint=f"the series has: {known or 'none'}"
     )
+
+
+def same_patch(text: str, folder: str, name: str) -> bool:
+    """Return whether a word means a patch: by its name, with or without folder and suffix."""
+    stem = _stem((folder, name))
+    return text in (name, stem, f"{folder}/{name}", f"{folder}/{stem}")
 
 
 def _stem(key: Key) -> str:
