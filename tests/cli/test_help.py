@@ -65,12 +65,27 @@ def test_topics_name_only_commands_that_there_are() -> None:
     assert len(list((ROOT / "patchkit" / "cli" / "topics").iterdir())) == len(TOPICS)
 
 
+def test_the_loop_has_a_place_for_every_command(capsys: Out) -> None:
+    assert cli.run(["help", "loop"]) == 0
+    lines = capsys.readouterr().out.split("\n")
+    named = {word for line in lines if "patchkit " in line for word in re.findall(r"[a-z-]+", line)}
+    assert [name for name in cli.COMMANDS if name not in named] == ["help", "completion"]
+
+
+def test_every_schema_says_what_it_describes() -> None:
+    for path in (ROOT / "docs" / "schema").iterdir():
+        document = json.loads(path.read_bytes())
+        assert document["title"], path.name
+        assert document["description"].endswith("."), path.name
+
+
 def test_the_topic_of_headers_names_every_field_that_is_known(capsys: Out) -> None:
     from patchkit.diff.header import _OURS
+    from patchkit.linting.fields import _SPELT
 
     assert cli.run(["help", "headers"]) == 0
     text = capsys.readouterr().out.lower()
-    known = _OURS - {"upstream-state"}  # another name for Forwarded
+    known = _OURS | set(_SPELT)
     assert [name for name in sorted(known) if name not in text] == []
 
 
