@@ -13,6 +13,7 @@ import pytest
 from referencing import Registry, Resource
 
 from patchkit.cli import COMMANDS, module_name
+from patchkit.errors import PatchkitError
 from patchkit.tree import SourceTree
 
 FOLDER = Path(__file__).parents[2] / "docs" / "schema"
@@ -59,3 +60,16 @@ def trees(monkeypatch: pytest.MonkeyPatch) -> dict[str, SourceTree]:
         if hasattr(module, "tree_opener"):
             monkeypatch.setattr(module, "tree_opener", lambda *_: found.__getitem__)
     return found
+
+
+@pytest.fixture
+def unanswered(trees: dict[str, SourceTree], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the index have no answer for 0.30.0, whatever asks it."""
+
+    def opened(spec: str) -> SourceTree:
+        if spec == "v0.30.0":
+            raise PatchkitError("no answer: timed out", place="the index")
+        return trees[spec]
+
+    for command in ("exits", "forecast"):
+        monkeypatch.setattr(f"patchkit.cli.{command}.tree_opener", lambda *_: opened)

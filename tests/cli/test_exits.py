@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from patchkit.cli import run
-from patchkit.errors import PatchkitError
 from patchkit.tree import SourceTree
 from patchkit.upstream.pins import Pins, Release
 from tests.cli.test_rebase import BASE, HEADER, OTHER, PAGES, SHIFTED, patch, tree, write
@@ -141,19 +140,8 @@ def test_a_release_below_all_that_is_stored_takes_the_lowest_header(
     assert [(c["stored"], c["holding"]) for c in row["targets"]] == [("0.29.0", "not held")]
 
 
-@pytest.mark.usefixtures("waiting")
-def test_a_release_that_cannot_be_opened_does_not_say(
-    trees: Trees, capsys: Out, check: Check, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def opener(*_: object) -> Callable[[str], SourceTree]:
-        def opened(spec: str) -> SourceTree:
-            if spec == "v0.30.0":
-                raise PatchkitError("no answer: timed out", place="the index")
-            return trees[spec]
-
-        return opened
-
-    monkeypatch.setattr("patchkit.cli.exits.tree_opener", opener)
+@pytest.mark.usefixtures("waiting", "unanswered")
+def test_a_release_that_cannot_be_opened_does_not_say(capsys: Out, check: Check) -> None:
     (row,) = document(capsys, check)["patches"]
     assert row["targets"][2] == {
         "target": "0.30.0",

@@ -252,19 +252,8 @@ def test_a_store_of_which_nothing_is_left_has_nothing_to_move(loop: Path, capsys
     assert capsys.readouterr().out.splitlines()[1].split() == ["0.30.0", "nothing", "to", "move"]
 
 
-@pytest.mark.usefixtures("loop")
-def test_a_release_that_cannot_be_opened_has_no_answer(
-    trees: Trees, capsys: Out, check: Check, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def opener(*_: object) -> Callable[[str], SourceTree]:
-        def opened(spec: str) -> SourceTree:
-            if spec == "v0.30.0":
-                raise PatchkitError("no answer: timed out", place="the index")
-            return trees[spec]
-
-        return opened
-
-    monkeypatch.setattr(forecast, "tree_opener", opener)
+@pytest.mark.usefixtures("loop", "unanswered")
+def test_a_release_that_cannot_be_opened_has_no_answer(capsys: Out, check: Check) -> None:
     found = document(capsys, check, "--pinned", "--must-land", status=3)
     assert targets(found) == [("0.29.0", "0.29.0", True), ("0.30.0", None, False)]
     assert found["targets"][1]["error"] == "the index: no answer: timed out"

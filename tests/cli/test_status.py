@@ -16,7 +16,6 @@ import pytest
 
 from patchkit.cli import fitting, forecast, run
 from patchkit.cli.fitting import filled, table
-from patchkit.errors import PatchkitError
 from patchkit.repository.log import format_log, read_log
 from patchkit.repository.store import read_stored
 from patchkit.repository.verdicts import read_tests, source_digest
@@ -533,19 +532,8 @@ def test_an_answer_is_kept_until_something_that_it_was_made_from_changes(
     assert kept() == [True, True]
 
 
-@pytest.mark.usefixtures("asked")
-def test_a_release_that_cannot_be_asked_is_told(
-    trees: Trees, capsys: Out, check: Check, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def opener(*_: object) -> Callable[[str], SourceTree]:
-        def opened(spec: str) -> SourceTree:
-            if spec == "v0.30.0":
-                raise PatchkitError("no answer: timed out", place="the index")
-            return trees[spec]
-
-        return opened
-
-    monkeypatch.setattr("patchkit.cli.forecast.tree_opener", opener)
+@pytest.mark.usefixtures("asked", "unanswered")
+def test_a_release_that_cannot_be_asked_is_told(capsys: Out, check: Check) -> None:
     capsys.readouterr()
     assert run(["status", "--all"]) == 3
     assert "0.30.0 could not be asked: the index: no answer: timed out\n" in capsys.readouterr().out
