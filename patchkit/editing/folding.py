@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from patchkit.editing.carried import lands, moved
+from patchkit.editing.carried import in_the_way, moved
 from patchkit.editing.draft import Draft, draft_of, make_data
 from patchkit.editing.heading import joined, with_needs
 from patchkit.editing.needed import binding
@@ -151,9 +151,10 @@ def _needs(layers: Sequence[Layer]) -> list[Dependency]:
 def _refuse_unless_commuting(
     result: RebaseResult, source: Layer, target: Layer, between: Sequence[Layer]
 ) -> None:
-    if lands(result):
+    problems = in_the_way(result)
+    if not problems:
         return
-    outcome = next(o for o in result.outcomes if not o.landed or o.drifted or o.reason)
+    outcome = problems[0]
     other = outcome.patch if outcome.patch != source.name else between[-1].name
     drift = "; ".join(drift.text for drift in outcome.drifts)
     why = outcome.reason or drift or outcome.status.value.replace("_", " ")

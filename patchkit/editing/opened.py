@@ -142,16 +142,17 @@ def advance(
     """Return the state of a work tree whose changes are recorded; its commits are made, no more.
 
     `new` is what is stored then, `key` the patch that it stands at. Commits below the first one
-    that is otherwise stay.
+    that is otherwise stay; all are made anew where something was stored behind the tree's back.
     """
     path = opened.path
     old_commits, _ = commits_of(stack)
     commits, places = commits_of(new)
     same = 1  # the release itself
-    while same < min(len(commits), len(old_commits)) and commits[same] == old_commits[same]:
+    known = digests(stack.stored) == dict(opened.state.sources)
+    while known and same < min(len(commits), len(old_commits)) and commits[same] == old_commits[same]:
         same += 1
-    known = worktree.chain(path, opened.state.series)[:same]
-    ids = (*known, *worktree.write_commits(path, known[-1], commits[same:]))
+    kept = worktree.chain(path, opened.state.series)[:same]
+    ids = (*kept, *worktree.write_commits(path, kept[-1], commits[same:]))
     number = places[key] if key is not None else len(commits) - 1
     state = state_of(new, path, key, ids, number)
     return replace(state, sources=sources, replaced=worktree.head(path))

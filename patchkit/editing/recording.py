@@ -59,12 +59,12 @@ class Recorded:
 def refuse_moved_ground(opened: OpenedTree, stack: Stack) -> None:
     """Raise PatchkitError where stored patches, or the place of the work tree, are not as known."""
     path, state = opened.path, opened.state
-    if digests(stack.stored) != dict(state.sources):
+    if digests(stack.stored) != dict(state.sources) and not _stands_on(opened, stack):
+        save = f"git -C {state.path} add -A && git -C {state.path} diff --cached {state.commit[:12]}"
         raise PatchkitError(
-            "the stored series was changed since the work tree was made",
+            "the stored patches below the changes are not those that the work tree was made from",
             place=state.path,
-            hint=f"save your changes (`git -C {state.path} diff > mine.diff`), then "
-            "`patchkit edit --discard`",
+            hint=f"save your changes (`{save} > mine.diff`), then `patchkit edit --discard`",
         )
     busy = worktree.is_busy(path)
     if busy is not None:
@@ -77,6 +77,18 @@ def refuse_moved_ground(opened: OpenedTree, stack: Stack) -> None:
             place=state.path,
             hint=f"`git -C {state.path} checkout {worktree.BRANCH}` goes back to it",
         )
+
+
+def _stands_on(opened: OpenedTree, stack: Stack) -> bool:
+    """Return whether what a work tree was left at is what is stored up to there now.
+
+    So it is where only headers were changed, or later patches.
+    """
+    state = opened.state
+    if state.patch is None:
+        return worktree.holds(opened.path, state.commit, stack.top(list(stack.stored)[-1]))
+    at = [one for one in stack.layers if (one.folder, one.name) == (state.folder, state.patch)]
+    return any(worktree.holds(opened.path, state.commit, one.after) for one in at)
 
 
 def edited_tree(opened: OpenedTree, ground: SourceTree) -> SourceTree:

@@ -15,9 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchkit.diff.model import blob_id
 from patchkit.diff.paths import encode_path, quote_name
 from patchkit.errors import PatchkitError
-from patchkit.tree import REGULAR
+from patchkit.tree import REGULAR, SourceTree
 from patchkit.upstream.progress import Progress, silent
 
 BRANCH = "edit"
@@ -232,6 +233,16 @@ def changed(path: Path, old: str, new: str) -> tuple[Changed, ...]:
         _, new_mode, _, new_blob, _ = head_.decode().split()
         found.append(Changed(os.fsdecode(name), new_mode, new_blob))
     return tuple(found)
+
+
+def holds(path: Path, commit: str, tree: SourceTree) -> bool:
+    """Return whether a commit has the very files of a tree, and no others."""
+    found: dict[str, tuple[int, str]] = {}
+    for row in _git(path, "ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]:
+        about, _, name = row.partition(b"\t")
+        mode, _, blob = about.decode("ascii").split()
+        found[os.fsdecode(name)] = (int(mode, 8), blob)
+    return found == {p: (tree.mode(p), blob_id(data)) for p, data in tree.files.items()}
 
 
 def read_blob(path: Path, blob: str) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 
 from patchkit import cli
 from patchkit.cli import run
-from patchkit.diff import diff_files, format_files
+from patchkit.diff import diff_files, format_files, parse_patch
 from patchkit.editing import worktree
 from patchkit.repository import workspace
 from patchkit.series.overlay import Overlay, format_overlay, overlay_entry
@@ -505,23 +505,67 @@ def test_a_patch_of_which_nothing_is_left_is_to_be_dropped(opened: Path, capsys:
     )
 
 
-def test_a_series_that_was_changed_meanwhile_is_not_recorded_over(
+def test_a_patch_that_was_changed_below_the_changes_is_not_recorded_over(
     store: Path, opened: Path, capsys: Out
 ) -> None:
-    one = store / "patches/v0.28.0/one.patch"
-    one.write_bytes(one.read_bytes().replace(b"too small", b"tiny"))
+    def set_size(old: bytes, new: bytes) -> None:
+        for name in ("one", "two"):
+            path = store / f"patches/v0.28.0/{name}.patch"
+            path.write_bytes(path.read_bytes().replace(old, new))
+
+    set_size(b"* 32", b"* 64")
     assert run(["edit", "two"]) == 0  # nothing of the person's is in the tree: it follows
-    assert said(capsys)[0] == f"{WHERE}: v0.28.0, at two.patch; brought there"
+    assert f"{WHERE}: v0.28.0, at two.patch; brought there" in said(capsys)
+    left_at = git(opened, "rev-parse", "HEAD")[:12]
     change(opened, SIZE, b"n + n", b"2 * n")
-    one.write_bytes(one.read_bytes().replace(b"tiny", b"too small"))
+    git(opened, "commit", "-qam", "mine")
+    write(opened, NEW, b"NEW = 2\n")
+    set_size(b"* 64", b"* 32")
     assert run(["record"]) == 1
+    save = f"git -C {opened} add -A && git -C {opened} diff --cached {left_at}"
     assert capsys.readouterr().err == (
-        f"error: {opened}: the stored series was changed since the work tree was made\n"
-        f"hint: save your changes (`git -C {opened} diff > mine.diff`), then "
+        f"error: {opened}: the stored patches below the changes are not those that the work tree "
+        f"was made from\nhint: save your changes (`{save} > mine.diff`), then "
         "`patchkit edit --discard`\n"
     )
     assert run(["edit", "two"]) == 1
     assert b"2 * n" in (opened / SIZE).read_bytes()
+    # what the hint says saves all of it, committed or not
+    diff = subprocess.run(save, shell=True, check=True, capture_output=True, cwd=store).stdout
+    assert [file.path for file in parse_patch(diff, "mine.diff").files] == [NEW, SIZE]
+
+
+def test_headers_and_later_patches_may_be_changed_while_the_tree_is_open(
+    store: Path, opened: Path
+) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    one, four = (store / f"patches/v0.28.0/{name}.patch" for name in ("one", "four"))
+    one.write_bytes(one.read_bytes().replace(b"too small", b"tiny"))
+    four.write_bytes(four.read_bytes().replace(b"NEW = 1", b"NEW = 4"))
+    assert run(["record"]) == 0
+    assert b"too small" not in one.read_bytes()
+    assert b"NEW = 4" in four.read_bytes()
+    assert b"+    return 2 * n\n" in (store / "patches/v0.28.0/two.patch").read_bytes()
+    assert git(opened, "status", "--porcelain") == ""
+    assert git(opened, "show", "refs/patchkit/series:vllm/new.py") == "NEW = 4\n"
+    assert run(["check", "--frozen"]) == 0
+    change(opened, SIZE, b"2 * n", b"n * 2")
+    assert run(["record"]) == 0
+
+
+def test_anchors_of_a_later_patch_follow_what_it_stands_on(store: Path) -> None:
+    said_of = [f"--{name}" for name in ("description", "reason", "origin", "exit-condition")]
+    new = [word for name in said_of for word in (name, "so")]
+    new += ["--forwarded", "no", "--applies-to", "==0.28.0", "--new"]
+    assert run(["edit"]) == 0
+    (store / WHERE / OTHER).chmod(0o755)  # whose section names no blob
+    assert run(["record", *new, "low"]) == 0
+    low = (store / "patches/v0.28.0/low.patch").read_bytes()
+    assert run(["edit", "four"]) == 0
+    change(store / WHERE, OTHER, b"def third(x):\n    y = x", b"def third(x):\n    y = -x")
+    assert run(["record", *new, "high"]) == 0
+    assert (store / "patches/v0.28.0/low.patch").read_bytes() == low
+    assert run(["check", "--frozen"]) == 0
 
 
 def test_a_stopped_git_command_is_finished_first(opened: Path, capsys: Out) -> None:
