@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from patchkit.editing.carried import in_the_way, moved
@@ -12,6 +12,7 @@ from patchkit.editing.needed import binding
 from patchkit.editing.revision import same_on, with_layers
 from patchkit.editing.stack import Layer, Stack, same_patch
 from patchkit.errors import PatchkitError
+from patchkit.repository.store import Stored
 from patchkit.series.series import SeriesEntry
 from patchkit.stacking.dependencies import Dependency
 from patchkit.stacking.rebase import RebaseResult
@@ -195,7 +196,7 @@ def _comments_kept(drafts: list[Draft], gone: SeriesEntry, at: int) -> list[Draf
 
 def _pointed(draft: Draft, folder: str, name: str, into: str) -> Draft:
     """Return a patch that depends on the merged one where it depended on the one that is gone."""
-    stem = into.removesuffix(".patch").removesuffix(".diff")
+    stem = _stem(into)
 
     def renamed(word: str) -> str | None:
         if draft.name == into and (
@@ -204,6 +205,31 @@ def _pointed(draft: Draft, folder: str, name: str, into: str) -> Draft:
             return None
         return stem if same_patch(word, folder, name) else word
 
+    return _needing(draft, renamed)
+
+
+def pointed_elsewhere(
+    draft: Draft, own: Stored, folder: str, names: Collection[str], into: str
+) -> Draft:
+    """Return a patch of another series folder, `own`, that depends on the merged one where it
+    depended on one that is gone.
+    """
+    taken = [entry.name for entry in own.series.entries]
+
+    def renamed(word: str) -> str:
+        meant = any(same_patch(word, folder, name) for name in names)
+        if not meant or any(same_patch(word, own.folder, name) for name in taken):
+            return word
+        return f"{folder}/{_stem(into)}"
+
+    return _needing(draft, renamed)
+
+
+def _needing(draft: Draft, renamed: Callable[[str], str | None]) -> Draft:
     preamble = draft.preamble
     changed = with_needs(preamble, renamed, draft.name)
     return draft if changed == preamble else draft.with_preamble(changed)
+
+
+def _stem(name: str) -> str:
+    return name.removesuffix(".patch").removesuffix(".diff")

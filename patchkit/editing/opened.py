@@ -220,6 +220,17 @@ def refuse_unrecorded(opened: OpenedTree, place: str) -> PatchkitError:
     )
 
 
+def renamed_state(
+    state_folder: Path, release: str, key: Key, name: str
+) -> tuple[Replacement, ...]:
+    """Return what is to be written of an open work tree that stands at a patch with a new name."""
+    place = state_path(state_folder, release)
+    state = read_state(place)
+    if state is None or (state.folder, state.patch) != key:
+        return ()
+    return (Replacement(place, format_state(replace(state, patch=name), place)),)
+
+
 def refuse_while_open(state_folder: Path, release: str) -> None:
     """Raise PatchkitError where a work tree of a release holds changes that are not recorded."""
     opened = find_opened(state_folder, release)

@@ -553,6 +553,14 @@ def test_headers_and_later_patches_may_be_changed_while_the_tree_is_open(
     assert run(["record"]) == 0
 
 
+def test_a_patch_may_be_renamed_while_the_tree_stands_at_it(store: Path, opened: Path) -> None:
+    assert run(["rename", "two", "twice"]) == 0
+    change(opened, SIZE, b"n + n", b"2 * n")
+    assert run(["record"]) == 0
+    assert b"+    return 2 * n\n" in (store / "patches/v0.28.0/twice.patch").read_bytes()
+    assert git(opened, "log", "-1", "--format=%s").strip() == "twice"
+
+
 def test_anchors_of_a_later_patch_follow_what_it_stands_on(store: Path) -> None:
     said_of = [f"--{name}" for name in ("description", "reason", "origin", "exit-condition")]
     new = [word for name in said_of for word in (name, "so")]
