@@ -148,8 +148,10 @@ def advance(
     old_commits, _ = commits_of(stack)
     commits, places = commits_of(new)
     same = 1  # the release itself
-    known = digests(stack.stored) == dict(opened.state.sources)
-    while known and same < min(len(commits), len(old_commits)) and commits[same] == old_commits[same]:
+    most = min(len(commits), len(old_commits))
+    if digests(stack.stored) != dict(opened.state.sources):
+        most = 1
+    while same < most and commits[same] == old_commits[same]:
         same += 1
     kept = worktree.chain(path, opened.state.series)[:same]
     ids = (*kept, *worktree.write_commits(path, kept[-1], commits[same:]))
@@ -220,9 +222,7 @@ def refuse_unrecorded(opened: OpenedTree, place: str) -> PatchkitError:
     )
 
 
-def renamed_state(
-    state_folder: Path, release: str, key: Key, name: str
-) -> tuple[Replacement, ...]:
+def renamed_state(state_folder: Path, release: str, key: Key, name: str) -> tuple[Replacement, ...]:
     """Return what is to be written of an open work tree that stands at a patch with a new name."""
     place = state_path(state_folder, release)
     state = read_state(place)

@@ -17,7 +17,7 @@ from patchkit.editing.draft import Draft, draft_of, make_data
 from patchkit.editing.folding import fold_one
 from patchkit.editing.heading import empty_fields
 from patchkit.editing.naming import refuse_taken
-from patchkit.editing.needed import needs_of
+from patchkit.editing.needed import declaring, needs_of
 from patchkit.editing.opened import OpenedTree, digests
 from patchkit.editing.revision import Revision, revise, with_layers
 from patchkit.editing.stack import Layer, Stack
@@ -45,7 +45,8 @@ class Recorded:
     """What a record writes: the release anew, which patch took the changes, and what to know of it.
 
     `contexts` say of each of its hunks how sure its place is; `undeclared` are its needs, or needs
-    of it, that no header says: the later patch, the earlier one, and why.
+    of it, that no header says: the later patch, the earlier one, and why. `declared` are those that
+    were written into headers.
     """
 
     revision: Revision
@@ -54,13 +55,15 @@ class Recorded:
     contexts: tuple[Context, ...]
     empty: tuple[str, ...]
     undeclared: tuple[tuple[str, str, str], ...]
+    declared: tuple[tuple[str, str, str], ...] = ()
 
 
 def refuse_moved_ground(opened: OpenedTree, stack: Stack) -> None:
     """Raise PatchkitError where stored patches, or the place of the work tree, are not as known."""
     path, state = opened.path, opened.state
     if digests(stack.stored) != dict(state.sources) and not _stands_on(opened, stack):
-        save = f"git -C {state.path} add -A && git -C {state.path} diff --cached {state.commit[:12]}"
+        git = f"git -C {state.path}"
+        save = f"{git} add -A && {git} diff --cached {state.commit[:12]}"
         raise PatchkitError(
             "the stored patches below the changes are not those that the work tree was made from",
             place=state.path,
@@ -136,13 +139,15 @@ def record(
     into: str | NewPatch,
     *,
     accept_drift: bool = False,
+    declare: bool = False,
     progress: Progress | None = None,
 ) -> Recorded:
     """Return the release with the changes of a work tree in a patch.
 
     `into` is the patch that takes the changes, or a new one that comes right after the one that the
-    tree stands at. Raises PatchkitError where a later patch cannot be carried over the changes, and
-    where they do not commute with the patches between them and theirs.
+    tree stands at. With `declare` its needs, and needs of it, go into the headers. Raises
+    PatchkitError where a later patch cannot be carried over the changes, and where they do not
+    commute with the patches between them and theirs.
     """
     layers, stored = stack.of(folder), stack.stored[folder]
     at = _position(opened, layers, folder)
@@ -166,11 +171,23 @@ def record(
         stored, layers[at:], left_at, tree,
         change=change, accept_drift=accept_drift, progress=progress,
     )  # fmt: skip
-    revision = revise(
-        stack, folder, [*below, *above],
-        change=change, accept_drift=accept_drift, progress=progress,
-    )  # fmt: skip
-    return _recorded(stack, revision, folder, name)
+    drafts, declared = [*below, *above], dict[tuple[str, str], str]()
+    while True:
+        revision = revise(
+            stack, folder, drafts, change=change, accept_drift=accept_drift, progress=progress
+        )
+        recorded = _recorded(stack, revision, folder, name)
+        own = [n for n in recorded.undeclared if _is_of(n[0], folder) and n[:2] not in declared]
+        if not declare or not own:
+            rows = tuple((*names, text) for names, text in declared.items())
+            return replace(recorded, declared=rows)
+        declared |= {(later, earlier): text for later, earlier, text in own}
+        drafts = declaring(drafts, folder, own)
+
+
+def _is_of(called: str, folder: str) -> bool:
+    """Return whether a patch, by the name that it goes by where several folders are, is of one."""
+    return "/" not in called or called.rpartition("/")[0] == folder
 
 
 def _refuse_overlaid(opened: OpenedTree, stack: Stack, touched: frozenset[str]) -> None:

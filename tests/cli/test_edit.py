@@ -375,6 +375,51 @@ def test_a_new_patch_comes_after_the_one_that_the_tree_stands_at(
     assert said(capsys)[0] == f"{WHERE}: v0.28.0, at mid.patch; open"
 
 
+def test_needs_that_are_found_are_declared_on_request(
+    store: Path, opened: Path, capsys: Out, check: Check
+) -> None:
+    change(opened, SIZE, b"return total", b"return twice(total)")
+    assert run(["record", "--new", "mid", "--depends", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    check(document)
+    text = f"`twice` is defined by two.patch#1 ({SIZE}:8) and called in mid.patch#1 ({SIZE}:14)"
+    row = {"later": "mid.patch", "earlier": "two.patch", "text": text}
+    assert (document["declared"], document["undeclared"]) == ([row], [])
+    assert b"\nDepends-On: two\n" in read(store)["patches/v0.28.0/mid.patch"]
+    assert git(opened, "status", "--porcelain") == ""
+    three = store / "patches/v0.28.0/three.patch"
+    three.write_bytes(three.read_bytes().replace(b"Depends-On: two\n", b""))
+    assert run(["edit", "two"]) == 0
+    change(opened, SIZE, b"n + n", b"2 * n")
+    capsys.readouterr()
+    assert run(["record", "--depends"]) == 0  # what needs it is declared too
+    assert [line for line in said(capsys) if "declare" in line] == [
+        f"declared: three.patch needs two.patch: `twice` is defined by two.patch#1 ({SIZE}:8) and "
+        f"called in three.patch#1 ({SIZE}:18)"
+    ]
+    assert b"\nDepends-On: two\n" in three.read_bytes()
+
+
+def test_needs_of_another_folder_are_declared_with_it(store: Path, capsys: Out) -> None:
+    write(store, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches", "port"]\n')
+    after = edited(FOUR, OTHER, b"def third(", b"def fourth(")
+    data = header("Two") + format_files(diff_files(FOUR, after))
+    write(store, "port/v0.28.0/two.patch", data)
+    write(store, "port/v0.28.0/series", b"two.patch\n")
+    assert run(["check"]) == 0
+    assert run(["edit"]) == 0
+    change(store / WHERE, SIZE, b"return total", b"return twice(total)")
+    assert run(["record", "--new", "mid", "--series", "port", "--depends"]) == 0
+    assert b"\nDepends-On: patches/two\n" in (store / "port/v0.28.0/mid.patch").read_bytes()
+    assert run(["edit", "patches/two"]) == 0
+    change(store / WHERE, SIZE, b"n + n", b"2 * n")
+    path = store / "port/v0.28.0/mid.patch"
+    path.write_bytes(path.read_bytes().replace(b"Depends-On: patches/two\n", b""))
+    capsys.readouterr()
+    assert run(["record", "--depends"]) == 0  # a header of another folder is left alone
+    assert "  declare in port/mid.patch: Depends-On: patches/two" in said(capsys)
+
+
 def test_an_edit_of_a_statement_that_another_patch_edits_is_told(
     store: Path, trees: Trees, capsys: Out
 ) -> None:

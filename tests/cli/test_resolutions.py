@@ -139,6 +139,7 @@ def test_a_renamed_patch_on_another_base_is_known_by_its_hunk(
 def test_what_is_remembered_of_a_patch_goes_by_its_new_name(
     resolved: Path, capsys: Out, check: Check
 ) -> None:
+    assert (resolved / MEMORY).is_file()
     assert run(["rename", "pages", "blocks"]) == 0
     assert "patches/resolutions.toml: 1 resolution" in capsys.readouterr().out.splitlines()
     assert run(["resolutions"]) == 0
