@@ -73,6 +73,14 @@ def refuse_moved_ground(opened: OpenedTree, stack: Stack) -> None:
     if busy is not None:
         hint = f"finish it with `git {busy} --continue`, or `git {busy} --abort`"
         raise PatchkitError(f"git {busy} has stopped half way", place=state.path, hint=hint)
+    open_files = worktree.unmerged(path)
+    if open_files:
+        raise PatchkitError(
+            "holds both sides of a merge",
+            place=f"{state.path}/{open_files[0]}",
+            expected="the file as it is to be",
+            hint=f"edit it, then `git -C {state.path} add {open_files[0]}`",
+        )
     is_below = state.before != state.commit and worktree.head(path) == state.before
     if is_below or not worktree.is_on_top(path, state.before):
         raise PatchkitError(
@@ -214,7 +222,16 @@ def _brought_down(stack: Stack, folder: str, into: str, at: int, changes: Draft)
             hint=f"`patchkit edit {into.removesuffix('.patch')}` opens it there",
         )
     with_changes, _ = with_layers(stack, folder, [*map(draft_of, layers), changes])
-    folded = fold_one(with_changes, folder, _CHANGES, into, header=False)
+    stem = into.removesuffix(".patch")
+    try:
+        folded = fold_one(with_changes, folder, _CHANGES, into, header=False)
+    except PatchkitError as err:
+        raise PatchkitError(
+            f"{_CHANGES} {err.fact}",
+            place=stack.stored[folder].place,
+            hint=f"nothing was changed; record them in a patch that lies further up, or make them "
+            f"at `patchkit edit {stem}`",
+        ) from err
     own = {layer.name: layer for layer in layers}
     return [replace(draft, origins=(own[draft.name],)) for draft in folded.drafts]
 

@@ -209,6 +209,12 @@ def is_busy(path: Path) -> str | None:
     return None
 
 
+def unmerged(path: Path) -> tuple[str, ...]:
+    """Return the files that a merge left with both sides in them, and nobody has settled."""
+    listing = _git(path, "diff", "--name-only", "--diff-filter=U", "-z")
+    return tuple(os.fsdecode(name) for name in listing.split(b"\0")[:-1])
+
+
 def snapshot(path: Path) -> str:
     """Return the id of the content of the work tree, untracked files that git does not ignore too.
 

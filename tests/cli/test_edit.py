@@ -479,8 +479,51 @@ def test_a_change_that_needs_a_later_patch_does_not_go_below_it(store: Path, cap
     change(store / WHERE, SIZE, b"blocks * 32", b"twice(blocks) * 16")
     before = read(store)
     assert run(["record", "one"]) == 1
-    assert "two.patch is between them, and the two do not commute" in capsys.readouterr().err
+    fact, hint = capsys.readouterr().err.splitlines()
+    assert fact.startswith(
+        "error: patches/v0.28.0: the changes cannot be brought beside one.patch: two.patch is "
+        "between them, and the two do not commute: "
+    )
+    assert hint == (
+        "hint: nothing was changed; record them in a patch that lies further up, or make them at "
+        "`patchkit edit one`"
+    )
     assert read(store) == before
+
+
+def test_a_change_that_a_patch_below_has_is_not_brought_down_to_it(
+    store: Path, capsys: Out
+) -> None:
+    assert run(["edit"]) == 0
+    at, new = store / WHERE, ["--description", "d", "--new"]
+    for name, mode in (("low", 0o755), ("mid", 0o644)):
+        (at / OTHER).chmod(mode)
+        change(at, SIZE, b"import math\n", f"import math\n# {name}\n".encode())
+        assert run(["record", *new, name]) == 0
+    (at / OTHER).chmod(0o755)
+    capsys.readouterr()
+    assert run(["record", "low"]) == 1
+    assert "mid.patch is between them, and the two do not commute" in capsys.readouterr().err
+
+
+def test_both_sides_of_a_merge_are_not_recorded(store: Path, opened: Path, capsys: Out) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    git(opened, "stash")
+    change(opened, SIZE, b"n + n", b"n * 2")
+    git(opened, "commit", "-qam", "other")
+    popped = subprocess.run(["git", "stash", "pop"], cwd=opened, check=False, capture_output=True)
+    assert popped.returncode == 1
+    before = read(store)
+    assert run(["record"]) == 1
+    assert capsys.readouterr().err == (
+        f"error: {opened}/{SIZE}: holds both sides of a merge, expected the file as it is to be\n"
+        f"hint: edit it, then `git -C {opened} add {SIZE}`\n"
+    )
+    assert read(store) == before
+    git(opened, "checkout", "--theirs", SIZE)
+    git(opened, "add", SIZE)
+    assert run(["record"]) == 0
+    assert b"+    return 2 * n\n" in (store / "patches/v0.28.0/two.patch").read_bytes()
 
 
 def test_a_patch_that_the_tree_does_not_hold_cannot_take_its_changes(
@@ -916,6 +959,21 @@ def test_a_release_where_the_change_does_not_apply_keeps_what_it_had(
         assert after[f"patches/v0.27.0/{name}"] == before[f"patches/v0.28.0/{name}"]
     run(["check", "--frozen"])
     assert [f for f in said(capsys) if "apply" in f or "anchors" in f or "export" in f] == []
+
+
+def test_a_release_on_which_nothing_applied_before_is_named(
+    store: Path, opened: Path, trees: Trees, capsys: Out
+) -> None:
+    other = edited(BASE, SIZE, b"blocks * 16", b"blocks * 8")
+    trees["v0.27.0"] = tree(other, version="0.27.0")
+    write(store, "patches/v0.27.0/same-as.toml", b'same-as = "v0.28.0"\n')
+    change(opened, SIZE, b"n + n", b"2 * n")
+    assert run(["record"]) == 1
+    fact, hint = capsys.readouterr().err.splitlines()
+    assert fact.startswith(
+        "error: patches/v0.27.0: is the same as v0.28.0, and what is stored there does not apply: "
+    )
+    assert hint == "hint: `patchkit rebase v0.27.0 --from v0.28.0 --update` stores its own"
 
 
 def test_a_patch_of_which_nothing_ships_stays_as_it_is(
