@@ -51,7 +51,8 @@ def digests_of(folders: Mapping[str, Mapping[str, bytes]]) -> dict[str, str]:
 def find_opened(state_folder: Path, release: str) -> OpenedTree | None:
     """Return the work tree of a release that is open, None where there is none.
 
-    A record that was killed after it stored the patches is finished here.
+    A record that was killed after it stored the patches is finished here, and a move to another
+    patch unless the files are others since.
     """
     state = read_state(state_path(state_folder, release))
     if state is None or not (Path(state.path) / ".git").is_dir():
@@ -60,8 +61,16 @@ def find_opened(state_folder: Path, release: str) -> OpenedTree | None:
     if state.replaced is not None and worktree.head(path) == state.replaced:
         worktree.stand_at(path, state.commit, state.series)
     content = worktree.snapshot(path)
+    if content == state.held and is_half_moved(state):
+        worktree.check_out(path, state.commit)
+        content = worktree.snapshot(path)
     changes = worktree.changed(path, worktree.tree_of(path, state.commit), content)
     return OpenedTree(state, content, changes)
+
+
+def is_half_moved(state: EditState) -> bool:
+    """Return whether a work tree stands where it was to be brought away from."""
+    return state.left is not None and state.left == worktree.head(Path(state.path))
 
 
 def open_releases(state_folder: Path) -> list[str]:
@@ -130,6 +139,9 @@ def stand_elsewhere(
     ids = (first, *worktree.write_commits(path, first, commits[1:]))
     number = places[key] if key is not None else len(commits) - 1
     state = state_of(stack, path, key, ids, number)
+    left = worktree.head(path)
+    if left != state.commit:
+        state = replace(state, left=left, held=opened.content)
     place = state_path(workspace.state_folder, stack.release)
     workspace.commit([Replacement(place, format_state(state, place))])
     worktree.check_out(path, state.commit)

@@ -18,7 +18,7 @@ from patchkit.editing.folding import fold_one
 from patchkit.editing.heading import empty_fields
 from patchkit.editing.naming import refuse_taken
 from patchkit.editing.needed import declaring, needs_of
-from patchkit.editing.opened import OpenedTree, digests
+from patchkit.editing.opened import OpenedTree, digests, is_half_moved
 from patchkit.editing.revision import Revision, revise, with_layers
 from patchkit.editing.stack import Layer, Stack
 from patchkit.editing.worktree import Changed
@@ -68,6 +68,13 @@ def refuse_moved_ground(opened: OpenedTree, stack: Stack) -> None:
             "the stored patches below the changes are not those that the work tree was made from",
             place=state.path,
             hint=f"save your changes (`{save} > mine.diff`), then `patchkit edit --discard`",
+        )
+    if is_half_moved(state):
+        raise PatchkitError(
+            "stands where it was before it was brought to another patch",
+            place=state.path,
+            hint=f"`git -C {state.path} checkout {worktree.BRANCH}` where you went back yourself; "
+            "where a run was killed, save what you changed since, then `patchkit edit --discard`",
         )
     busy = worktree.is_busy(path)
     if busy is not None:

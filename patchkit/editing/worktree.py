@@ -264,10 +264,12 @@ def stand_at(path: Path, commit: str, series: str) -> None:
 
 
 def check_out(path: Path, commit: str) -> None:
-    """Bring branch and files to a commit; what was changed is lost, ignored files stay."""
-    _git(path, "symbolic-ref", "HEAD", f"refs/heads/{BRANCH}")
-    _git(path, "reset", "--quiet", "--hard", commit)
+    """Bring branch and files to a commit; what was changed is lost, ignored files stay.
+
+    HEAD is moved last: while it is where it was, not all files are as they are to be.
+    """
     _git(path, "clean", "--quiet", "--force", "-d")
+    _git(path, "checkout", "--quiet", "--force", "-B", BRANCH, commit)
 
 
 def _git(path: Path, *arguments: str, index: Path | None = None) -> bytes:

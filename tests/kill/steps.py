@@ -18,7 +18,7 @@ MOST_STEPS = 1000
 _CHANGING = frozenset(
     (
         "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.chmod",
-        "os.utime", "os.truncate", "ctypes.dlsym",
+        "os.utime", "os.truncate", "ctypes.dlsym", "subprocess.Popen",
     )
 )  # fmt: skip
 
