@@ -14,7 +14,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -48,7 +48,7 @@ FILLED = [
     "--exit-condition", "e", "--applies-to", "==0.28.0",
 ]  # fmt: skip
 LINES = (b"", b"    z = 1", b"    a = f3(1, 2)", b"line 3", b"def h(z):", b"    return z")
-NEW_FILES = ("vllm/new/__init__.py", "vllm/x y.py", "vllm/\u00fcn\u00ef.txt")
+NEW_FILES = ("vllm/new/__init__.py", "vllm/more.py", "vllm/\u00fcn\u00ef.txt")
 Found = dict[str, tuple[bytes, bool]]
 some = st.integers(min_value=0, max_value=99)
 edits = st.lists(st.tuples(some, some, some, some), min_size=2, max_size=6)
@@ -286,7 +286,8 @@ def _one_release(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_one_release", "capsys")
 def test_a_random_walk_keeps_the_release_and_every_change() -> None:
     walk = settings(
-        max_examples=15, stateful_step_count=8, deadline=None, derandomize=True, database=None,
+        max_examples=14, stateful_step_count=7, deadline=None, derandomize=True, database=None,
+        phases=[Phase.generate],  # to make a failure small takes minutes
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     run_state_machine_as_test(Walk, settings=walk)
