@@ -18,7 +18,7 @@ from patchkit.cli.options import (
     tree_opener,
 )
 from patchkit.editing.delivery import deliver, plan_delivery, with_notes
-from patchkit.editing.folding import fold
+from patchkit.editing.folding import fold, pointed_elsewhere
 from patchkit.editing.opened import refuse_while_open
 from patchkit.editing.revision import revise
 from patchkit.editing.stack import choose_release, find_layer, open_stack
@@ -72,7 +72,11 @@ def command(
                 raise PatchkitError("is in another series folder", place=source.place, hint=hint)
         names = [source.name for source in sources]
         folded = fold(stack, target.folder, names, target.name)
-        revision = revise(stack, target.folder, folded.drafts, change="the fold")
+        at, into_name = target.folder, target.name
+        revision = revise(
+            stack, at, folded.drafts, change="the fold",
+            pointed=lambda draft, own: pointed_elsewhere(draft, own, at, names, into_name),
+        )  # fmt: skip
         plan = plan_delivery(
             config, revision, target.folder, opener, forget=forget_decisions, lost=folded.lost
         )

@@ -19,8 +19,12 @@ from patchkit.cli import render, render_import
 from patchkit.cli.init import pyproject_text
 from patchkit.cli.options import dry_run_option, here, json_option, read_pins, tree_opener
 from patchkit.config import PYPROJECT, Config
+from patchkit.editing.appending import append, refuse_open_top
+from patchkit.editing.delivery import Delivery, plan_delivery
+from patchkit.editing.stack import open_stack
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.report import outcome_json
+from patchkit.repository.move import OpenTree
 from patchkit.repository.workspace import Replacement, Workspace
 from patchkit.surveying.base import Base
 from patchkit.surveying.fit import Fit
@@ -89,9 +93,12 @@ def command(
     workspace = Workspace(config.state_folder)
     with nullcontext() if dry_run else workspace.locked(), render.progress(lines=True) as progress:
         series = _folder(config, folder)
-        ground = Ground(config, series, tree_opener(config, progress))
+        opener = tree_opener(config, progress)
+        ground = Ground(config, series, opener)
         adoption = adopt(gathered, ground, pins.versions, wanted)
-        plan = _plan(config, series, adoption, ground)
+        plan = _plan(config, series, adoption, ground, opener)
+        if adoption.ok and adoption.release is not None and not dry_run:
+            refuse_open_top(config, adoption.release)
         if plan.merged is not None and not dry_run:
             workspace.commit(_replacements(config, plan))
     document = _document(gathered, adoption, plan, wanted, dry_run=dry_run)
@@ -107,7 +114,16 @@ class Plan:
     """What is to be written: the release folder, and a new pyproject.toml where there is none."""
 
     merged: Merged | None = None
+    delivery: Delivery | None = None
     pyproject: str | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What becomes of other patches of the release, and of what else goes by it."""
+        if self.delivery is None or self.merged is None:
+            return ()
+        carried = [f"{name}: {what}" for name, what in self.delivery.changes if what != "new"]
+        return (*carried, *self.delivery.notes)
 
 
 def _trees(base: str | None, release: str | None, pins: Pins) -> tuple[str | None, str | None]:
@@ -144,17 +160,22 @@ def _folder(config: Config, folder: str | None) -> str:
     return known[path]
 
 
-def _plan(config: Config, folder: str, adoption: Adoption, ground: Ground) -> Plan:
+def _plan(
+    config: Config, folder: str, adoption: Adoption, ground: Ground, opener: OpenTree
+) -> Plan:
     if not adoption.ok or adoption.release is None:
         return Plan()
     release = adoption.release
     merged = merge(config, folder, release, adoption.patches, ground.bare(release))
-    return Plan(merged, pyproject_text(config.root / PYPROJECT))
+    stack = open_stack(config, release, lambda _: ground.bare(release))
+    revision = append(config, stack, folder, merged.content)
+    delivery = plan_delivery(config, revision, folder, opener)
+    return Plan(merged, delivery, pyproject_text(config.root / PYPROJECT))
 
 
 def _replacements(config: Config, plan: Plan) -> list[Replacement]:
-    assert plan.merged is not None
-    wanted = [Replacement(config.root / plan.merged.place, plan.merged.content)]
+    assert plan.delivery is not None
+    wanted = list(plan.delivery.replacements)
     if plan.pyproject is not None:
         wanted.append(Replacement(config.root / PYPROJECT, plan.pyproject.encode()))
     return wanted
@@ -194,6 +215,7 @@ def _document(
         "path": plan.merged.place if plan.merged else None,
         "set_up": [PYPROJECT] if plan.pyproject is not None else [],
         "patches": [_patch(patch, needs.get(patch.name, ())) for patch in adoption.patches],
+        "notes": list(plan.notes),
         "moved": [outcome_json(outcome) for outcome in adoption.moved],
         "lost": list(adoption.lost),
         "passed_over": [{"name": name, "reason": why} for name, why in gathered.passed_over],

@@ -49,6 +49,7 @@ _FIELDS = ("description", "reason", "origin", "forwarded", "exit_condition", "ap
 @click.option("--applies-to", metavar="RANGE", help="With --new: the releases it is for.")
 @click.option("--release", metavar="REL", help="Where several work trees are open: which.")
 @click.option("--series", "folder", metavar="DIR", help="The series folder of a new patch.")
+@click.option("--depends", is_flag=True, help="Declare in the headers what needs are found.")
 @click.option("--accept-drift", is_flag=True, help="Later patches are right on changed ground.")
 @forget_decisions_option
 @dry_run_option
@@ -58,6 +59,7 @@ def command(
     new: str | None,
     release: str | None,
     folder: str | None,
+    depends: bool,
     accept_drift: bool,
     forget_decisions: bool,
     dry_run: bool,
@@ -69,7 +71,8 @@ def command(
     The patch that the tree stands at takes the changes, or PATCH, or a new one after it. It is
     always a diff against the release with the patches before it, with its anchors. Later patches
     are carried over the change and proven; where one cannot be, nothing is stored. Said of each
-    hunk is how sure its context is in this release, and what needs no header declares.
+    hunk is how sure its context is in this release, and what needs no header declares; --depends
+    declares them, as `Depends-On:`.
 
     \b
     Examples:
@@ -96,7 +99,10 @@ def command(
             refuse_moved_ground(opened, stack)
             fields = [(n.replace("_", "-").title(), header.get(n)) for n in _FIELDS]
             at, into = _target(stack, opened, patch, new, folder, fields)
-            recorded = record(stack, opened, at, into, accept_drift=accept_drift, progress=progress)
+            recorded = record(
+                stack, opened, at, into,
+                accept_drift=accept_drift, declare=depends, progress=progress,
+            )  # fmt: skip
             plan = plan_delivery(config, recorded.revision, at, opener, forget=forget_decisions)
             if not dry_run:
                 _store(workspace, opened, stack, recorded, plan, is_new=new is not None)
@@ -214,9 +220,11 @@ def _document(
             for one in found
         ],
         "empty_fields": list(recorded.empty) if recorded is not None else [],
-        "undeclared": [
-            {"later": later, "earlier": earlier, "text": text}
-            for later, earlier, text in (recorded.undeclared if recorded is not None else ())
-        ],
+        "undeclared": _needs(recorded.undeclared if recorded is not None else ()),
+        "declared": _needs(recorded.declared if recorded is not None else ()),
         "release": render_edit.delivery_json(plan) if plan is not None else None,
     }
+
+
+def _needs(needs: Sequence[tuple[str, str, str]]) -> list[dict[str, str]]:
+    return [{"later": later, "earlier": earlier, "text": why} for later, earlier, why in needs]

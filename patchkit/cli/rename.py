@@ -10,7 +10,7 @@ from patchkit.cli import render_edit
 from patchkit.cli.options import dry_run_option, here, json_option, series_folders, series_option
 from patchkit.editing.around import refuse_stopped_rebase
 from patchkit.editing.naming import patch_name
-from patchkit.editing.opened import refuse_while_open
+from patchkit.editing.opened import refuse_while_open, renamed_state
 from patchkit.editing.renaming import holders, rename
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 from patchkit.repository.workspace import Workspace
@@ -37,7 +37,7 @@ def command(
     """Give a stored patch another name, everywhere.
 
     The file, its anchors, the series file, the headers that depend on it, the comments that say why
-    a release has it not, the verdicts of its tests, and the selections of pyproject.toml. With
+    a release has it not, its verdicts and resolutions, and the selections of pyproject.toml. With
     --release only that release goes by the new name, so that a rebase takes it for another patch.
 
     \b
@@ -65,7 +65,12 @@ def command(
         renamed = rename(config, at, known, name, releases, everywhere=release is None)
         refuse_stopped_rebase(config, [place for place, _ in renamed.done])
         if not dry_run:
-            workspace.commit(renamed.replacements)
+            trees = [
+                tree
+                for one in releases
+                for tree in renamed_state(config.state_folder, one, (at, known), name)
+            ]
+            workspace.commit([*renamed.replacements, *trees])
     document: dict[str, Any] = {
         "schema": "patchkit.rename/1",
         "ok": True,

@@ -59,6 +59,8 @@ def show_record(document: dict[str, Any]) -> None:
         say(f"warning: {need['later']} needs {need['earlier']}: {need['text']}")
     for later, names in needed.items():
         say(f"  declare in {later}: Depends-On: {', '.join(names)}")
+    for need in document["declared"]:
+        say(f"declared: {need['later']} needs {need['earlier']}: {need['text']}")
     _show_dry_run(document)
 
 

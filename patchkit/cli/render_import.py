@@ -144,6 +144,8 @@ def _show_end(document: dict[str, Any]) -> None:
     would = document["dry_run"]
     for name in document["set_up"]:
         say(f"{'would create' if would else 'created'} [tool.patchkit] in {name}")
+    for note in document["notes"]:
+        say(f"note: {note}")
     count = counted(len(document["patches"]), "patch", "patches")
     say(f"{count} {'would be written' if would else 'written'} to {document['path']}")
     if not would:

@@ -4,13 +4,14 @@ verdicts and rebases that go by what was stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from patchkit.config import Config
 from patchkit.editing.draft import build, draft_of
 from patchkit.editing.revision import Revision
+from patchkit.editing.stack import Layer
 from patchkit.errors import PatchkitError
 from patchkit.repository.applied import apply_series, apply_shipped, with_overlay
 from patchkit.repository.move import OpenTree
@@ -39,14 +40,27 @@ def with_others(config: Config, revision: Revision, folder: str, open_tree: Open
         except PatchkitError as err:
             ground = _ground(config, one, folder, release, open_tree)
             kept = replace(one, files={}, same_as=None)
-            drafts = [draft_of(layer) for layer in stack.of(folder)]
-            others[place] = build(kept, ground, drafts).files
+            others[place] = _as_it_was(kept, ground, stack.of(folder), stack.release)
             notes.append(
                 f"v{release} was the same as v{stack.release}; the change does not apply there "
                 f"({err}), so that it has its own copy now of what it had; move the change by "
                 f"`patchkit rebase v{release} --from v{stack.release} --update`"
             )
     return replace(revision, others=others, notes=(*revision.notes, *notes))
+
+
+def _as_it_was(
+    stored: Stored, ground: SourceTree, layers: Sequence[Layer], release: str
+) -> Mapping[str, bytes]:
+    """Return the folder of a release that is no longer the same as another one."""
+    try:
+        return build(stored, ground, [draft_of(layer) for layer in layers]).files
+    except PatchkitError as err:
+        raise PatchkitError(
+            f"is the same as v{release}, and what is stored there does not apply: {err}",
+            place=stored.place,
+            hint=f"`patchkit rebase v{stored.release} --from v{release} --update` stores its own",
+        ) from err
 
 
 def _ground(

@@ -68,9 +68,9 @@ def moved(
     return rebase_series(inputs, old, new, progress=progress)
 
 
-def lands(result: RebaseResult) -> bool:
-    """Return whether every hunk went in where it was, on ground that held."""
-    return not any(_is_in_the_way(outcome, False) for outcome in result.outcomes)
+def in_the_way(result: RebaseResult) -> tuple[HunkOutcome, ...]:
+    """Return the hunks that did not go in where they were, or not on ground that held."""
+    return tuple(outcome for outcome in result.outcomes if _is_in_the_way(outcome, False))
 
 
 def _is_in_the_way(outcome: HunkOutcome, accept_drift: bool) -> bool:

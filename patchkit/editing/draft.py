@@ -140,9 +140,7 @@ def _anchored(
         place = anchors_name(layer.place)
         if number in open_ and stored_overrides(known, place) != moved[number]:
             anchors = format_anchors(generate_anchors(layer.plan), moved[number])
-        elif known is not None and draft.origins[0].data == layer.data:
-            anchors = known
-        else:
+        else:  # of a patch that stays as it is too: the definitions around it may be others now
             anchors = renewed(known, layer.plan, place)
         found.append(replace(layer, anchors=anchors))
     return found, lost

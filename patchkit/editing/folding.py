@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from patchkit.editing.carried import lands, moved
+from patchkit.editing.carried import in_the_way, moved
 from patchkit.editing.draft import Draft, draft_of, make_data
 from patchkit.editing.heading import joined, with_needs
 from patchkit.editing.needed import binding
 from patchkit.editing.revision import same_on, with_layers
 from patchkit.editing.stack import Layer, Stack
 from patchkit.errors import PatchkitError
+from patchkit.repository.store import Stored
 from patchkit.series.selection import same_patch
 from patchkit.series.series import SeriesEntry
 from patchkit.stacking.dependencies import Dependency
@@ -152,9 +153,10 @@ def _needs(layers: Sequence[Layer]) -> list[Dependency]:
 def _refuse_unless_commuting(
     result: RebaseResult, source: Layer, target: Layer, between: Sequence[Layer]
 ) -> None:
-    if lands(result):
+    problems = in_the_way(result)
+    if not problems:
         return
-    outcome = next(o for o in result.outcomes if not o.landed or o.drifted or o.reason)
+    outcome = problems[0]
     other = outcome.patch if outcome.patch != source.name else between[-1].name
     drift = "; ".join(drift.text for drift in outcome.drifts)
     why = outcome.reason or drift or outcome.status.value.replace("_", " ")
@@ -195,7 +197,7 @@ def _comments_kept(drafts: list[Draft], gone: SeriesEntry, at: int) -> list[Draf
 
 def _pointed(draft: Draft, folder: str, name: str, into: str) -> Draft:
     """Return a patch that depends on the merged one where it depended on the one that is gone."""
-    stem = into.removesuffix(".patch").removesuffix(".diff")
+    stem = _stem(into)
 
     def renamed(word: str) -> str | None:
         if draft.name == into and (
@@ -204,6 +206,31 @@ def _pointed(draft: Draft, folder: str, name: str, into: str) -> Draft:
             return None
         return stem if same_patch(word, folder, name) else word
 
+    return _needing(draft, renamed)
+
+
+def pointed_elsewhere(
+    draft: Draft, own: Stored, folder: str, names: Collection[str], into: str
+) -> Draft:
+    """Return a patch of another series folder, `own`, that depends on the merged one where it
+    depended on one that is gone.
+    """
+    taken = [entry.name for entry in own.series.entries]
+
+    def renamed(word: str) -> str:
+        meant = any(same_patch(word, folder, name) for name in names)
+        if not meant or any(same_patch(word, own.folder, name) for name in taken):
+            return word
+        return f"{folder}/{_stem(into)}"
+
+    return _needing(draft, renamed)
+
+
+def _needing(draft: Draft, renamed: Callable[[str], str | None]) -> Draft:
     preamble = draft.preamble
     changed = with_needs(preamble, renamed, draft.name)
     return draft if changed == preamble else draft.with_preamble(changed)
+
+
+def _stem(name: str) -> str:
+    return name.removesuffix(".patch").removesuffix(".diff")

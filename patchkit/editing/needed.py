@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from patchkit.editing.draft import Draft
+from patchkit.editing.heading import depending_on
 from patchkit.editing.stack import Layer
 from patchkit.placing.plan import PatchPlan
 from patchkit.series.graph import Graph, closure, make_graph
@@ -47,6 +49,25 @@ def needs_of(layers: Sequence[Layer], base: SourceTree) -> Needs:
     owned = {(later, one) for later, needed in closure(declared).items() for one in needed}
     left = tuple(p for p in pairs if (p.later.patch, p.earlier.patch) not in owned)
     return Needs(graph, left)
+
+
+def declaring(
+    drafts: Sequence[Draft], folder: str, needs: Iterable[tuple[str, str, str]]
+) -> list[Draft]:
+    """Return the patches of a folder with needs declared: later patch, earlier one, and why.
+
+    A need of another folder's patch is left to that.
+    """
+    needs = list(needs)
+    found = []
+    for draft in drafts:
+        for later, earlier, _ in needs:
+            if later in (draft.name, f"{folder}/{draft.name}"):
+                word = earlier.removeprefix(f"{folder}/").removesuffix(".patch")
+                preamble = depending_on(draft.preamble, word, draft.name)
+                draft = draft.with_preamble(preamble)
+        found.append(draft)
+    return found
 
 
 def binding(plans: Sequence[PatchPlan], base: SourceTree) -> list[Dependency]:

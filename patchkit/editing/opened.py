@@ -51,7 +51,8 @@ def digests_of(folders: Mapping[str, Mapping[str, bytes]]) -> dict[str, str]:
 def find_opened(state_folder: Path, release: str) -> OpenedTree | None:
     """Return the work tree of a release that is open, None where there is none.
 
-    A record that was killed after it stored the patches is finished here.
+    A record that was killed after it stored the patches is finished here, and a move to another
+    patch unless the files are others since.
     """
     state = read_state(state_path(state_folder, release))
     if state is None or not (Path(state.path) / ".git").is_dir():
@@ -60,8 +61,16 @@ def find_opened(state_folder: Path, release: str) -> OpenedTree | None:
     if state.replaced is not None and worktree.head(path) == state.replaced:
         worktree.stand_at(path, state.commit, state.series)
     content = worktree.snapshot(path)
+    if content == state.held and is_half_moved(state):
+        worktree.check_out(path, state.commit)
+        content = worktree.snapshot(path)
     changes = worktree.changed(path, worktree.tree_of(path, state.commit), content)
     return OpenedTree(state, content, changes)
+
+
+def is_half_moved(state: EditState) -> bool:
+    """Return whether a work tree stands where it was to be brought away from."""
+    return state.left is not None and state.left == worktree.head(Path(state.path))
 
 
 def open_releases(state_folder: Path) -> list[str]:
@@ -130,6 +139,9 @@ def stand_elsewhere(
     ids = (first, *worktree.write_commits(path, first, commits[1:]))
     number = places[key] if key is not None else len(commits) - 1
     state = state_of(stack, path, key, ids, number)
+    left = worktree.head(path)
+    if left != state.commit:
+        state = replace(state, left=left, held=opened.content)
     place = state_path(workspace.state_folder, stack.release)
     workspace.commit([Replacement(place, format_state(state, place))])
     worktree.check_out(path, state.commit)
@@ -142,16 +154,19 @@ def advance(
     """Return the state of a work tree whose changes are recorded; its commits are made, no more.
 
     `new` is what is stored then, `key` the patch that it stands at. Commits below the first one
-    that is otherwise stay.
+    that is otherwise stay; all are made anew where something was stored behind the tree's back.
     """
     path = opened.path
     old_commits, _ = commits_of(stack)
     commits, places = commits_of(new)
     same = 1  # the release itself
-    while same < min(len(commits), len(old_commits)) and commits[same] == old_commits[same]:
+    most = min(len(commits), len(old_commits))
+    if digests(stack.stored) != dict(opened.state.sources):
+        most = 1
+    while same < most and commits[same] == old_commits[same]:
         same += 1
-    known = worktree.chain(path, opened.state.series)[:same]
-    ids = (*known, *worktree.write_commits(path, known[-1], commits[same:]))
+    kept = worktree.chain(path, opened.state.series)[:same]
+    ids = (*kept, *worktree.write_commits(path, kept[-1], commits[same:]))
     number = places[key] if key is not None else len(commits) - 1
     state = state_of(new, path, key, ids, number)
     return replace(state, sources=sources, replaced=worktree.head(path))
@@ -217,6 +232,15 @@ def refuse_unrecorded(opened: OpenedTree, place: str) -> PatchkitError:
         place=place,
         hint="`patchkit record` stores them; --discard throws them away",
     )
+
+
+def renamed_state(state_folder: Path, release: str, key: Key, name: str) -> tuple[Replacement, ...]:
+    """Return what is to be written of an open work tree that stands at a patch with a new name."""
+    place = state_path(state_folder, release)
+    state = read_state(place)
+    if state is None or (state.folder, state.patch) != key:
+        return ()
+    return (Replacement(place, format_state(replace(state, patch=name), place)),)
 
 
 def refuse_while_open(state_folder: Path, release: str) -> None:

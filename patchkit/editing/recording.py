@@ -17,8 +17,8 @@ from patchkit.editing.context import Context, contexts_of
 from patchkit.editing.draft import Draft, draft_of, make_data
 from patchkit.editing.folding import fold_one
 from patchkit.editing.naming import refuse_taken
-from patchkit.editing.needed import needs_of
-from patchkit.editing.opened import OpenedTree, digests
+from patchkit.editing.needed import declaring, needs_of
+from patchkit.editing.opened import OpenedTree, digests, is_half_moved
 from patchkit.editing.revision import Revision, revise, with_layers
 from patchkit.editing.stack import Layer, Stack
 from patchkit.editing.worktree import Changed
@@ -45,7 +45,8 @@ class Recorded:
     """What a record writes: the release anew, which patch took the changes, and what to know of it.
 
     `contexts` say of each of its hunks how sure its place is; `undeclared` are its needs, or needs
-    of it, that no header says: the later patch, the earlier one, and why.
+    of it, that no header says: the later patch, the earlier one, and why. `declared` are those that
+    were written into headers.
     """
 
     revision: Revision
@@ -54,22 +55,39 @@ class Recorded:
     contexts: tuple[Context, ...]
     empty: tuple[str, ...]
     undeclared: tuple[tuple[str, str, str], ...]
+    declared: tuple[tuple[str, str, str], ...] = ()
 
 
 def refuse_moved_ground(opened: OpenedTree, stack: Stack) -> None:
     """Raise PatchkitError where stored patches, or the place of the work tree, are not as known."""
     path, state = opened.path, opened.state
-    if digests(stack.stored) != dict(state.sources):
+    if digests(stack.stored) != dict(state.sources) and not _stands_on(opened, stack):
+        git = f"git -C {state.path}"
+        save = f"{git} add -A && {git} diff --cached {state.commit[:12]}"
         raise PatchkitError(
-            "the stored series was changed since the work tree was made",
+            "the stored patches below the changes are not those that the work tree was made from",
             place=state.path,
-            hint=f"save your changes (`git -C {state.path} diff > mine.diff`), then "
-            "`patchkit edit --discard`",
+            hint=f"save your changes (`{save} > mine.diff`), then `patchkit edit --discard`",
+        )
+    if is_half_moved(state):
+        raise PatchkitError(
+            "stands where it was before it was brought to another patch",
+            place=state.path,
+            hint=f"`git -C {state.path} checkout {worktree.BRANCH}` where you went back yourself; "
+            "where a run was killed, save what you changed since, then `patchkit edit --discard`",
         )
     busy = worktree.is_busy(path)
     if busy is not None:
         hint = f"finish it with `git {busy} --continue`, or `git {busy} --abort`"
         raise PatchkitError(f"git {busy} has stopped half way", place=state.path, hint=hint)
+    open_files = worktree.unmerged(path)
+    if open_files:
+        raise PatchkitError(
+            "holds both sides of a merge",
+            place=f"{state.path}/{open_files[0]}",
+            expected="the file as it is to be",
+            hint=f"edit it, then `git -C {state.path} add {open_files[0]}`",
+        )
     is_below = state.before != state.commit and worktree.head(path) == state.before
     if is_below or not worktree.is_on_top(path, state.before):
         raise PatchkitError(
@@ -77,6 +95,18 @@ def refuse_moved_ground(opened: OpenedTree, stack: Stack) -> None:
             place=state.path,
             hint=f"`git -C {state.path} checkout {worktree.BRANCH}` goes back to it",
         )
+
+
+def _stands_on(opened: OpenedTree, stack: Stack) -> bool:
+    """Return whether what a work tree was left at is what is stored up to there now.
+
+    So it is where only headers were changed, or later patches.
+    """
+    state = opened.state
+    if state.patch is None:
+        return worktree.holds(opened.path, state.commit, stack.top(list(stack.stored)[-1]))
+    at = [one for one in stack.layers if (one.folder, one.name) == (state.folder, state.patch)]
+    return any(worktree.holds(opened.path, state.commit, one.after) for one in at)
 
 
 def edited_tree(opened: OpenedTree, ground: SourceTree) -> SourceTree:
@@ -124,13 +154,15 @@ def record(
     into: str | NewPatch,
     *,
     accept_drift: bool = False,
+    declare: bool = False,
     progress: Progress | None = None,
 ) -> Recorded:
     """Return the release with the changes of a work tree in a patch.
 
     `into` is the patch that takes the changes, or a new one that comes right after the one that the
-    tree stands at. Raises PatchkitError where a later patch cannot be carried over the changes, and
-    where they do not commute with the patches between them and theirs.
+    tree stands at. With `declare` its needs, and needs of it, go into the headers. Raises
+    PatchkitError where a later patch cannot be carried over the changes, and where they do not
+    commute with the patches between them and theirs.
     """
     layers, stored = stack.of(folder), stack.stored[folder]
     at = _position(opened, layers, folder)
@@ -154,11 +186,23 @@ def record(
         stored, layers[at:], left_at, tree,
         change=change, accept_drift=accept_drift, progress=progress,
     )  # fmt: skip
-    revision = revise(
-        stack, folder, [*below, *above],
-        change=change, accept_drift=accept_drift, progress=progress,
-    )  # fmt: skip
-    return _recorded(stack, revision, folder, name)
+    drafts, declared = [*below, *above], dict[tuple[str, str], str]()
+    while True:
+        revision = revise(
+            stack, folder, drafts, change=change, accept_drift=accept_drift, progress=progress
+        )
+        recorded = _recorded(stack, revision, folder, name)
+        own = [n for n in recorded.undeclared if _is_of(n[0], folder) and n[:2] not in declared]
+        if not declare or not own:
+            rows = tuple((*names, text) for names, text in declared.items())
+            return replace(recorded, declared=rows)
+        declared |= {(later, earlier): text for later, earlier, text in own}
+        drafts = declaring(drafts, folder, own)
+
+
+def _is_of(called: str, folder: str) -> bool:
+    """Return whether a patch, by the name that it goes by where several folders are, is of one."""
+    return "/" not in called or called.rpartition("/")[0] == folder
 
 
 def _refuse_overlaid(opened: OpenedTree, stack: Stack, touched: frozenset[str]) -> None:
@@ -185,7 +229,16 @@ def _brought_down(stack: Stack, folder: str, into: str, at: int, changes: Draft)
             hint=f"`patchkit edit {into.removesuffix('.patch')}` opens it there",
         )
     with_changes, _ = with_layers(stack, folder, [*map(draft_of, layers), changes])
-    folded = fold_one(with_changes, folder, _CHANGES, into, header=False)
+    stem = into.removesuffix(".patch")
+    try:
+        folded = fold_one(with_changes, folder, _CHANGES, into, header=False)
+    except PatchkitError as err:
+        raise PatchkitError(
+            f"{_CHANGES} {err.fact}",
+            place=stack.stored[folder].place,
+            hint=f"nothing was changed; record them in a patch that lies further up, or make them "
+            f"at `patchkit edit {stem}`",
+        ) from err
     own = {layer.name: layer for layer in layers}
     return [replace(draft, origins=(own[draft.name],)) for draft in folded.drafts]
 

@@ -14,9 +14,11 @@ from patchkit.diff import format_patch, parse_patch
 from patchkit.editing.heading import with_needs
 from patchkit.editing.naming import refuse_taken
 from patchkit.errors import PatchkitError, UsageError
+from patchkit.repository.memory import memory_path, read_memory
 from patchkit.repository.store import Stored, read_stored, release_folder, stored_releases
 from patchkit.repository.verdicts import read_verdicts, verdicts_path
 from patchkit.repository.workspace import Replacement, read_file
+from patchkit.series.resolutions import format_resolutions
 from patchkit.series.selection import same_patch
 from patchkit.series.series import SERIES, anchors_name
 from patchkit.series.verdict import format_verdicts
@@ -36,7 +38,8 @@ def rename(
 ) -> Renamed:
     """Return a patch of a folder under a new name, in some releases or with `everywhere` in all.
 
-    Only then do selections go by the new name, and the comments that say why a release has it not.
+    Only then do selections and resolutions go by the new name, and the comments that say why a
+    release has it not.
     Raises PatchkitError where a release has a patch of the new name.
     """
     found: list[tuple[str, bytes | Mapping[str, bytes], str]] = []
@@ -44,6 +47,7 @@ def rename(
         found += _in_release(config, folder, old, new, release)
     if everywhere:
         found += _comments(config, folder, old, new, {place for place, _, _ in found})
+        found += _resolutions(config, folder, old, new)
     found += _verdicts(config, folder, old, new, None if everywhere else releases)
     notes = []
     selections = _selections(config, folder, old, new)
@@ -173,6 +177,27 @@ def _verdicts(
     path = verdicts_path(config.root, folder).relative_to(config.root).as_posix()
     count = sum(one is not other for one, other in zip(changed, known, strict=True))
     return [(path, format_verdicts(changed), f"{count} verdict{'s' if count > 1 else ''}")]
+
+
+def _resolutions(
+    config: Config, folder: str, old: str, new: str
+) -> list[tuple[str, bytes | Mapping[str, bytes], str]]:
+    """Return the memory of a folder with what is remembered of the patch under its new name."""
+    known = read_memory(config.root, folder)
+    changed = [replace(one, patch=new) if one.patch == old else one for one in known]
+    if changed == list(known):
+        return []
+    place = memory_path(config.root, folder).relative_to(config.root).as_posix()
+    if len({one.key for one in changed}) < len(changed):
+        raise PatchkitError(
+            f"remembers the same resolution of {new} already",
+            place=place,
+            expected="another name",
+            hint=f"`patchkit resolutions --forget {_stem(new)}` if it is of another patch",
+        )
+    count = sum(one.patch == old for one in known)
+    words = f"{count} resolution{'s' if count > 1 else ''}"
+    return [(place, format_resolutions(changed), words)]
 
 
 def _selections(config: Config, folder: str, old: str, new: str) -> bytes | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchkit.editing.carried import carry
-from patchkit.editing.draft import Built, Draft, build
+from patchkit.editing.draft import Built, Draft, build, draft_of
 from patchkit.editing.stack import Layer, Stack
 from patchkit.errors import PatchkitError
+from patchkit.repository.store import Stored
 from patchkit.stacking.rebase import Progress
 from patchkit.tree import SourceTree
 
@@ -53,10 +54,14 @@ def revise(
     *,
     change: str,
     comments: str = "",
+    pointed: Callable[[Draft, Stored], Draft] = lambda draft, _: draft,
     accept_drift: bool = False,
     progress: Progress | None = None,
 ) -> Revision:
-    """Return a release with the patches of one folder replaced, the folders above carried over."""
+    """Return a release with the patches of one folder replaced, the folders above carried over.
+
+    `pointed` returns a patch of a folder above with what its header names brought up to date.
+    """
     built = {folder: build(stack.stored[folder], stack.grounds[folder], drafts, comments)}
     for above in stack.above(folder):
         stored = stack.stored[above]
@@ -64,12 +69,18 @@ def revise(
         old, new = stack.grounds[above], _with_overlay(stack, above, built[below].tree)
         layers = stack.of(above)
         if same_on(_touched(stack, built, above), old, new):
-            built[above] = _as_it_is(stack, above)
-            continue
-        moved, _ = carry(
-            stored, layers, old, new, change=change, accept_drift=accept_drift, progress=progress
-        )
-        built[above] = build(stored, new, moved)
+            same = [draft_of(layer) for layer in layers]
+            drafts = [pointed(draft, stored) for draft in same]
+            if drafts == same:
+                built[above] = _as_it_is(stack, above)
+                continue
+        else:
+            moved, _ = carry(
+                stored, layers, old, new,
+                change=change, accept_drift=accept_drift, progress=progress,
+            )  # fmt: skip
+            drafts = [pointed(draft, stored) for draft in moved]
+        built[above] = build(stored, new, drafts)
         if stored.same_as is not None and texts(built[above].layers) != texts(layers):
             raise PatchkitError(
                 f"would have to change, and is the same as v{stored.same_as}",

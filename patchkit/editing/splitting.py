@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from patchkit.diff.model import FileChange, FilePatch
-from patchkit.diff.parse import parse_patch
 from patchkit.editing.draft import Draft, build, draft_of, make_data
-from patchkit.editing.heading import depending_on, with_field
+from patchkit.editing.heading import with_field
 from patchkit.editing.naming import refuse_taken
-from patchkit.editing.needed import binding, needs_of
+from patchkit.editing.needed import binding, declaring, needs_of
 from patchkit.editing.revision import Revision, revise
 from patchkit.editing.stack import Layer, Stack
 from patchkit.errors import PatchkitError
@@ -216,16 +215,7 @@ def _declared(stack: Stack, layer: Layer, pair: Sequence[Draft], *, is_first: bo
         if not missing:
             return Parted(revision, is_first, tuple(declared))
         declared += missing
-        drafts = [_depending(d, missing, layer.folder) for d in drafts]
-
-
-def _depending(draft: Draft, missing: Sequence[tuple[str, str, str]], folder: str) -> Draft:
-    for later, earlier, _ in missing:
-        if later in (draft.name, f"{folder}/{draft.name}"):
-            needed = _bare(earlier).removesuffix(".patch")
-            preamble = parse_patch(draft.data, draft.name).preamble
-            draft = draft.with_preamble(depending_on(preamble, needed, draft.name))
-    return draft
+        drafts = declaring(drafts, layer.folder, missing)
 
 
 def _bare(name: str) -> str:

@@ -20,7 +20,8 @@ class EditState:
     `path` is where it lies; `sources` are digests of the release folders that it was made from.
     `folder` and `patch` name the patch that is edited, both None on top of all. `before` is the
     commit below that patch, or below the last one; `commit` the one that the tree was left at;
-    `series` the one with every patch. `replaced` is where it stood before the last record.
+    `series` the one with every patch. `replaced` is where it stood before the last record; `left`
+    and `held` are commit and content that it had before it was last brought to another patch.
     """
 
     release: str
@@ -32,6 +33,8 @@ class EditState:
     commit: str
     series: str
     replaced: str | None = None
+    left: str | None = None
+    held: str | None = None
 
 
 def state_path(state_folder: Path, release: str) -> Path:

@@ -15,9 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchkit.diff.model import blob_id
 from patchkit.diff.paths import encode_path, quote_name
 from patchkit.errors import PatchkitError
-from patchkit.tree import REGULAR
+from patchkit.tree import REGULAR, SourceTree
 from patchkit.upstream.progress import Progress, silent
 
 BRANCH = "edit"
@@ -208,6 +209,12 @@ def is_busy(path: Path) -> str | None:
     return None
 
 
+def unmerged(path: Path) -> tuple[str, ...]:
+    """Return the files that a merge left with both sides in them, and nobody has settled."""
+    listing = _git(path, "diff", "--name-only", "--diff-filter=U", "-z")
+    return tuple(os.fsdecode(name) for name in listing.split(b"\0")[:-1])
+
+
 def snapshot(path: Path) -> str:
     """Return the id of the content of the work tree, untracked files that git does not ignore too.
 
@@ -234,6 +241,16 @@ def changed(path: Path, old: str, new: str) -> tuple[Changed, ...]:
     return tuple(found)
 
 
+def holds(path: Path, commit: str, tree: SourceTree) -> bool:
+    """Return whether a commit has the very files of a tree, and no others."""
+    found: dict[str, tuple[int, str]] = {}
+    for row in _git(path, "ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]:
+        about, _, name = row.partition(b"\t")
+        mode, _, blob = about.decode("ascii").split()
+        found[os.fsdecode(name)] = (int(mode, 8), blob)
+    return found == {p: (tree.mode(p), blob_id(data)) for p, data in tree.files.items()}
+
+
 def read_blob(path: Path, blob: str) -> bytes:
     """Return the content of a file in the object database."""
     return _git(path, "cat-file", "blob", blob)
@@ -247,10 +264,12 @@ def stand_at(path: Path, commit: str, series: str) -> None:
 
 
 def check_out(path: Path, commit: str) -> None:
-    """Bring branch and files to a commit; what was changed is lost, ignored files stay."""
-    _git(path, "symbolic-ref", "HEAD", f"refs/heads/{BRANCH}")
-    _git(path, "reset", "--quiet", "--hard", commit)
+    """Bring branch and files to a commit; what was changed is lost, ignored files stay.
+
+    HEAD is moved last: while it is where it was, not all files are as they are to be.
+    """
     _git(path, "clean", "--quiet", "--force", "-d")
+    _git(path, "checkout", "--quiet", "--force", "-B", BRANCH, commit)
 
 
 def _git(path: Path, *arguments: str, index: Path | None = None) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 
 from patchkit import cli
 from patchkit.cli import run
-from patchkit.diff import diff_files, format_files
+from patchkit.diff import diff_files, format_files, parse_patch
 from patchkit.editing import worktree
 from patchkit.repository import workspace
 from patchkit.series.overlay import Overlay, format_overlay, overlay_entry
@@ -375,6 +375,51 @@ def test_a_new_patch_comes_after_the_one_that_the_tree_stands_at(
     assert said(capsys)[0] == f"{WHERE}: v0.28.0, at mid.patch; open"
 
 
+def test_needs_that_are_found_are_declared_on_request(
+    store: Path, opened: Path, capsys: Out, check: Check
+) -> None:
+    change(opened, SIZE, b"return total", b"return twice(total)")
+    assert run(["record", "--new", "mid", "--depends", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    check(document)
+    text = f"`twice` is defined by two.patch#1 ({SIZE}:8) and called in mid.patch#1 ({SIZE}:14)"
+    row = {"later": "mid.patch", "earlier": "two.patch", "text": text}
+    assert (document["declared"], document["undeclared"]) == ([row], [])
+    assert b"\nDepends-On: two\n" in read(store)["patches/v0.28.0/mid.patch"]
+    assert git(opened, "status", "--porcelain") == ""
+    three = store / "patches/v0.28.0/three.patch"
+    three.write_bytes(three.read_bytes().replace(b"Depends-On: two\n", b""))
+    assert run(["edit", "two"]) == 0
+    change(opened, SIZE, b"n + n", b"2 * n")
+    capsys.readouterr()
+    assert run(["record", "--depends"]) == 0  # what needs it is declared too
+    assert [line for line in said(capsys) if "declare" in line] == [
+        f"declared: three.patch needs two.patch: `twice` is defined by two.patch#1 ({SIZE}:8) and "
+        f"called in three.patch#1 ({SIZE}:18)"
+    ]
+    assert b"\nDepends-On: two\n" in three.read_bytes()
+
+
+def test_needs_of_another_folder_are_declared_with_it(store: Path, capsys: Out) -> None:
+    write(store, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches", "port"]\n')
+    after = edited(FOUR, OTHER, b"def third(", b"def fourth(")
+    data = header("Two") + format_files(diff_files(FOUR, after))
+    write(store, "port/v0.28.0/two.patch", data)
+    write(store, "port/v0.28.0/series", b"two.patch\n")
+    assert run(["check"]) == 0
+    assert run(["edit"]) == 0
+    change(store / WHERE, SIZE, b"return total", b"return twice(total)")
+    assert run(["record", "--new", "mid", "--series", "port", "--depends"]) == 0
+    assert b"\nDepends-On: patches/two\n" in (store / "port/v0.28.0/mid.patch").read_bytes()
+    assert run(["edit", "patches/two"]) == 0
+    change(store / WHERE, SIZE, b"n + n", b"2 * n")
+    path = store / "port/v0.28.0/mid.patch"
+    path.write_bytes(path.read_bytes().replace(b"Depends-On: patches/two\n", b""))
+    capsys.readouterr()
+    assert run(["record", "--depends"]) == 0  # a header of another folder is left alone
+    assert "  declare in port/mid.patch: Depends-On: patches/two" in said(capsys)
+
+
 def test_an_edit_of_a_statement_that_another_patch_edits_is_told(
     store: Path, trees: Trees, capsys: Out
 ) -> None:
@@ -434,8 +479,51 @@ def test_a_change_that_needs_a_later_patch_does_not_go_below_it(store: Path, cap
     change(store / WHERE, SIZE, b"blocks * 32", b"twice(blocks) * 16")
     before = read(store)
     assert run(["record", "one"]) == 1
-    assert "two.patch is between them, and the two do not commute" in capsys.readouterr().err
+    fact, hint = capsys.readouterr().err.splitlines()
+    assert fact.startswith(
+        "error: patches/v0.28.0: the changes cannot be brought beside one.patch: two.patch is "
+        "between them, and the two do not commute: "
+    )
+    assert hint == (
+        "hint: nothing was changed; record them in a patch that lies further up, or make them at "
+        "`patchkit edit one`"
+    )
     assert read(store) == before
+
+
+def test_a_change_that_a_patch_below_has_is_not_brought_down_to_it(
+    store: Path, capsys: Out
+) -> None:
+    assert run(["edit"]) == 0
+    at, new = store / WHERE, ["--description", "d", "--new"]
+    for name, mode in (("low", 0o755), ("mid", 0o644)):
+        (at / OTHER).chmod(mode)
+        change(at, SIZE, b"import math\n", f"import math\n# {name}\n".encode())
+        assert run(["record", *new, name]) == 0
+    (at / OTHER).chmod(0o755)
+    capsys.readouterr()
+    assert run(["record", "low"]) == 1
+    assert "mid.patch is between them, and the two do not commute" in capsys.readouterr().err
+
+
+def test_both_sides_of_a_merge_are_not_recorded(store: Path, opened: Path, capsys: Out) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    git(opened, "stash")
+    change(opened, SIZE, b"n + n", b"n * 2")
+    git(opened, "commit", "-qam", "other")
+    popped = subprocess.run(["git", "stash", "pop"], cwd=opened, check=False, capture_output=True)
+    assert popped.returncode == 1
+    before = read(store)
+    assert run(["record"]) == 1
+    assert capsys.readouterr().err == (
+        f"error: {opened}/{SIZE}: holds both sides of a merge, expected the file as it is to be\n"
+        f"hint: edit it, then `git -C {opened} add {SIZE}`\n"
+    )
+    assert read(store) == before
+    git(opened, "checkout", "--theirs", SIZE)
+    git(opened, "add", SIZE)
+    assert run(["record"]) == 0
+    assert b"+    return 2 * n\n" in (store / "patches/v0.28.0/two.patch").read_bytes()
 
 
 def test_a_patch_that_the_tree_does_not_hold_cannot_take_its_changes(
@@ -505,23 +593,75 @@ def test_a_patch_of_which_nothing_is_left_is_to_be_dropped(opened: Path, capsys:
     )
 
 
-def test_a_series_that_was_changed_meanwhile_is_not_recorded_over(
+def test_a_patch_that_was_changed_below_the_changes_is_not_recorded_over(
     store: Path, opened: Path, capsys: Out
 ) -> None:
-    one = store / "patches/v0.28.0/one.patch"
-    one.write_bytes(one.read_bytes().replace(b"too small", b"tiny"))
+    def set_size(old: bytes, new: bytes) -> None:
+        for name in ("one", "two"):
+            path = store / f"patches/v0.28.0/{name}.patch"
+            path.write_bytes(path.read_bytes().replace(old, new))
+
+    set_size(b"* 32", b"* 64")
     assert run(["edit", "two"]) == 0  # nothing of the person's is in the tree: it follows
-    assert said(capsys)[0] == f"{WHERE}: v0.28.0, at two.patch; brought there"
+    assert f"{WHERE}: v0.28.0, at two.patch; brought there" in said(capsys)
+    left_at = git(opened, "rev-parse", "HEAD")[:12]
     change(opened, SIZE, b"n + n", b"2 * n")
-    one.write_bytes(one.read_bytes().replace(b"tiny", b"too small"))
+    git(opened, "commit", "-qam", "mine")
+    write(opened, NEW, b"NEW = 2\n")
+    set_size(b"* 64", b"* 32")
     assert run(["record"]) == 1
+    save = f"git -C {opened} add -A && git -C {opened} diff --cached {left_at}"
     assert capsys.readouterr().err == (
-        f"error: {opened}: the stored series was changed since the work tree was made\n"
-        f"hint: save your changes (`git -C {opened} diff > mine.diff`), then "
+        f"error: {opened}: the stored patches below the changes are not those that the work tree "
+        f"was made from\nhint: save your changes (`{save} > mine.diff`), then "
         "`patchkit edit --discard`\n"
     )
     assert run(["edit", "two"]) == 1
     assert b"2 * n" in (opened / SIZE).read_bytes()
+    # what the hint says saves all of it, committed or not
+    diff = subprocess.run(save, shell=True, check=True, capture_output=True, cwd=store).stdout
+    assert [file.path for file in parse_patch(diff, "mine.diff").files] == [NEW, SIZE]
+
+
+def test_headers_and_later_patches_may_be_changed_while_the_tree_is_open(
+    store: Path, opened: Path
+) -> None:
+    change(opened, SIZE, b"n + n", b"2 * n")
+    one, four = (store / f"patches/v0.28.0/{name}.patch" for name in ("one", "four"))
+    one.write_bytes(one.read_bytes().replace(b"too small", b"tiny"))
+    four.write_bytes(four.read_bytes().replace(b"NEW = 1", b"NEW = 4"))
+    assert run(["record"]) == 0
+    assert b"too small" not in one.read_bytes()
+    assert b"NEW = 4" in four.read_bytes()
+    assert b"+    return 2 * n\n" in (store / "patches/v0.28.0/two.patch").read_bytes()
+    assert git(opened, "status", "--porcelain") == ""
+    assert git(opened, "show", "refs/patchkit/series:vllm/new.py") == "NEW = 4\n"
+    assert run(["check", "--frozen"]) == 0
+    change(opened, SIZE, b"2 * n", b"n * 2")
+    assert run(["record"]) == 0
+
+
+def test_a_patch_may_be_renamed_while_the_tree_stands_at_it(store: Path, opened: Path) -> None:
+    assert run(["rename", "two", "twice"]) == 0
+    change(opened, SIZE, b"n + n", b"2 * n")
+    assert run(["record"]) == 0
+    assert b"+    return 2 * n\n" in (store / "patches/v0.28.0/twice.patch").read_bytes()
+    assert git(opened, "log", "-1", "--format=%s").strip() == "twice"
+
+
+def test_anchors_of_a_later_patch_follow_what_it_stands_on(store: Path) -> None:
+    said_of = [f"--{name}" for name in ("description", "reason", "origin", "exit-condition")]
+    new = [word for name in said_of for word in (name, "so")]
+    new += ["--forwarded", "no", "--applies-to", "==0.28.0", "--new"]
+    assert run(["edit"]) == 0
+    (store / WHERE / OTHER).chmod(0o755)  # whose section names no blob
+    assert run(["record", *new, "low"]) == 0
+    low = (store / "patches/v0.28.0/low.patch").read_bytes()
+    assert run(["edit", "four"]) == 0
+    change(store / WHERE, OTHER, b"def third(x):\n    y = x", b"def third(x):\n    y = -x")
+    assert run(["record", *new, "high"]) == 0
+    assert (store / "patches/v0.28.0/low.patch").read_bytes() == low
+    assert run(["check", "--frozen"]) == 0
 
 
 def test_a_stopped_git_command_is_finished_first(opened: Path, capsys: Out) -> None:
@@ -819,6 +959,21 @@ def test_a_release_where_the_change_does_not_apply_keeps_what_it_had(
         assert after[f"patches/v0.27.0/{name}"] == before[f"patches/v0.28.0/{name}"]
     run(["check", "--frozen"])
     assert [f for f in said(capsys) if "apply" in f or "anchors" in f or "export" in f] == []
+
+
+def test_a_release_on_which_nothing_applied_before_is_named(
+    store: Path, opened: Path, trees: Trees, capsys: Out
+) -> None:
+    other = edited(BASE, SIZE, b"blocks * 16", b"blocks * 8")
+    trees["v0.27.0"] = tree(other, version="0.27.0")
+    write(store, "patches/v0.27.0/same-as.toml", b'same-as = "v0.28.0"\n')
+    change(opened, SIZE, b"n + n", b"2 * n")
+    assert run(["record"]) == 1
+    fact, hint = capsys.readouterr().err.splitlines()
+    assert fact.startswith(
+        "error: patches/v0.27.0: is the same as v0.28.0, and what is stored there does not apply: "
+    )
+    assert hint == "hint: `patchkit rebase v0.27.0 --from v0.28.0 --update` stores its own"
 
 
 def test_a_patch_of_which_nothing_ships_stays_as_it_is(

@@ -10,7 +10,7 @@ from typing import Any
 import git
 import pytest
 
-from patchkit.cli import check, import_, run
+from patchkit.cli import check, edit, import_, record, run
 from patchkit.errors import PatchkitError
 from patchkit.tree import SourceTree
 from patchkit.upstream.pins import Pins, Release
@@ -693,3 +693,90 @@ def test_another_series_folder_builds_on_those_before_it(
         "error: ../other: is not a series folder of this repository, expected patches, ours\n"
         "hint: add it to `series` in [tool.patchkit] of pyproject.toml\n"
     )
+
+
+# What else is stored ------------------------------------------------------------------------------
+
+NEW = ["--base", "0.28.0"]
+
+
+def assert_sound(capsys: Out) -> None:
+    """Fail for a finding on what is stored other than an empty description."""
+    capsys.readouterr()
+    run(["check", "--frozen"])
+    findings = [line for line in capsys.readouterr().out.splitlines() if "finding" not in line]
+    assert [line for line in findings if not line.endswith(("Description is empty", "sound"))] == []
+
+
+def two_folders(folder: Path, capsys: Out) -> None:
+    """Store a patch in each of two series folders, the second made on the first."""
+    (folder / "pyproject.toml").write_bytes(b'[tool.patchkit]\nseries = ["patches", "port"]\n')
+    take(capsys, *write(low=change(1)), *FIELDS, *NEW)
+    high = change(6, old=swap(1))
+    take(capsys, *write(high=high), *FIELDS, *NEW, "--series", "port")
+    assert_sound(capsys)
+
+
+def test_a_folder_above_is_carried_over_what_is_imported(
+    folder: Path, capsys: Out, check: Check
+) -> None:
+    two_folders(folder, capsys)
+    old = swap(1)
+    mid = diff(old, "import os\nimport sys\n" + old, PATH)
+    document = report(capsys, check, *write(mid=mid), *FIELDS, *NEW)
+    assert document["notes"] == ["port/high.patch: changed"]
+    assert b"\n@@ -25,7 +25,7 @@" in (folder / "port/v0.28.0/high.patch").read_bytes()
+    assert_sound(capsys)
+
+
+def test_an_import_below_what_edits_the_same_is_refused(folder: Path, capsys: Out) -> None:
+    two_folders(folder, capsys)
+    before = files(folder)
+    names = write(mid=change(6, old=swap(1)))
+    assert run(["import", *names, *FIELDS, *NEW]) == 1
+    assert capsys.readouterr().err == (
+        "error: port/v0.28.0/high.patch: cannot be carried over what is put below it: "
+        "hunk 1 (f6): its change is there already\n"
+        "hint: nothing was changed; leave that to high, or `patchkit fold` it first\n"
+    )
+    assert {n: d for n, d in files(folder).items() if n != "mid.patch"} == before
+
+
+def test_a_folder_that_held_nothing_goes_below_one_that_did(folder: Path, capsys: Out) -> None:
+    (folder / "pyproject.toml").write_bytes(b'[tool.patchkit]\nseries = ["patches", "port"]\n')
+    take(capsys, *write(high=change(6)), *FIELDS, *NEW, "--series", "port")
+    take(capsys, *write(low=diff(BODY, "import os\n" + BODY, PATH)), *FIELDS, *NEW)
+    assert_sound(capsys)
+    assert b"\n@@ -24,7 +24,7 @@" in (folder / "port/v0.28.0/high.patch").read_bytes()
+
+
+def test_a_release_that_is_the_same_is_told_of(folder: Path, capsys: Out) -> None:
+    take(capsys, *write(one=change(6)), *FIELDS, *NEW)
+    (folder / "patches/v0.29.0").mkdir()
+    (folder / "patches/v0.29.0/same-as.toml").write_bytes(b'same-as = "v0.28.0"\n')
+    said = take(capsys, *write(two=change(2, old=swap(6))), *FIELDS, *NEW)
+    assert "note: v0.29.0 was the same as v0.28.0; the change does not apply there" in said
+    assert series("0.29.0") == ["one.patch"]
+    assert_sound(capsys)
+
+
+def test_changes_on_top_of_all_patches_are_recorded_before_others_come(
+    folder: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (edit, record):
+        monkeypatch.setattr(module, "tree_opener", import_.tree_opener)
+    take(capsys, *write(one=ONE), *FIELDS, *NEW)
+    assert run(["edit"]) == 0
+    path = folder / f".patchkit/edit/v0.28.0/{PATH}"
+    path.write_text("import os\n" + path.read_text())
+    before = files(folder)
+    names = write(two=TWO)
+    assert run(["import", *names, *FIELDS, *NEW]) == 1
+    assert "holds changes that are not recorded: vllm/size.py\n" in capsys.readouterr().err
+    assert {n: d for n, d in files(folder).items() if n != "two.patch"} == before
+    assert run(["edit", "one", "--discard"]) == 0  # what stands at a patch keeps its ground
+    path.write_text(path.read_text().replace("return 10", "return 100"))
+    take(capsys, *names, *FIELDS, *NEW)
+    assert run(["record"]) == 0
+    assert_sound(capsys)
+    assert series() == ["one.patch", "two.patch"]

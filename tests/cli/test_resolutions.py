@@ -136,6 +136,35 @@ def test_a_renamed_patch_on_another_base_is_known_by_its_hunk(
     assert replayed(report(capsys, check)) == [("0.30.0", "exact")]
 
 
+def test_what_is_remembered_of_a_patch_goes_by_its_new_name(
+    resolved: Path, capsys: Out, check: Check
+) -> None:
+    assert (resolved / MEMORY).is_file()
+    assert run(["rename", "pages", "blocks"]) == 0
+    assert "patches/resolutions.toml: 1 resolution" in capsys.readouterr().out.splitlines()
+    assert run(["resolutions"]) == 0
+    assert capsys.readouterr().out.startswith("1. patches/blocks.patch, hunk 1: made for 0.30.0\n")
+    assert run(["rebase", "v0.33.0", "--from", "v0.28.0", "--json"]) == 0
+    assert replayed(report(capsys, check)) == [("0.30.0", "carried")]
+    assert run(["resolutions", "--forget", "blocks"]) == 0
+
+
+def test_a_new_name_under_which_the_same_is_remembered_is_refused(
+    resolved: Path, capsys: Out
+) -> None:
+    text = files(resolved)[MEMORY].decode()
+    _, row = text.split("[[resolution]]")
+    other = f"{text}\n[[resolution]]{row.replace('pages.patch', 'blocks.patch')}"
+    write(resolved, MEMORY, other.encode())
+    assert run(["rename", "pages", "blocks"]) == 1
+    assert capsys.readouterr().err == (
+        "error: patches/resolutions.toml: remembers the same resolution of blocks.patch already, "
+        "expected another name\n"
+        "hint: `patchkit resolutions --forget blocks` if it is of another patch\n"
+    )
+    assert files(resolved)[MEMORY].decode() == other
+
+
 def test_what_does_not_hold_any_more_is_in_the_note(
     resolved: Path, trees: Trees, capsys: Out, check: Check
 ) -> None:

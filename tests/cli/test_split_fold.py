@@ -418,6 +418,23 @@ def test_two_that_add_in_one_gap_do_not_change_places(
     assert read(folder) == stored_before
 
 
+def test_a_folder_above_depends_on_what_took_the_others(store: Path) -> None:
+    write(store, "pyproject.toml", b'[tool.patchkit]\nseries = ["patches", "port"]\n')
+    after = edited(FOUR, SIZE, b"math.pi", b"math.e")
+    for name, needs in (("two", "patches/two, one"), ("top", "two, patches/two, one")):
+        data = header(name, f"Depends-On: {needs}")
+        new = after if name == "two" else edited(after, OTHER, b"def third(", b"def fourth(")
+        data += format_files(diff_files(FOUR if name == "two" else after, new))
+        write(store, f"port/v0.28.0/{name}.patch", data)
+    write(store, "port/v0.28.0/series", b"two.patch\ntop.patch\n")
+    assert run(["check"]) == 0
+    assert run(["fold", "patches/two", "--into", "one"]) == 0
+    assert b"Depends-On: patches/one, one\n" in (store / "port/v0.28.0/two.patch").read_bytes()
+    top = (store / "port/v0.28.0/top.patch").read_bytes()
+    assert b"Depends-On: two, patches/one, one\n" in top
+    assert run(["check", "--frozen"]) == 0
+
+
 def test_a_fold_that_leaves_nothing_is_refused(store: Path, capsys: Out) -> None:
     back = edited(FOUR, SIZE, b"* 32", b"* 16")
     write(store, f"{AT}/series", SERIES + b"back.patch\n")
