@@ -64,13 +64,17 @@ def move(
     base: str | dict[str, str] = BASE,
     version: str = "0.33.0",
     name: str = "p",
+    made_on: dict[str, str] | None = None,
 ) -> RebaseResult:
     trees = [t if isinstance(t, dict) else {PATH: t} for t in (base, target)]
     old, new = ({path: text.encode() for path, text in tree.items()} for tree in trees)
+    found = {path: text.encode() for path, text in (made_on or {}).items()}
+    then = SourceTree(found, version="0.29.0") if found else None
     return rebase_series(
         [PatchInput(name, patch or diff(BASE, AUTHORED), memory=memory)],
         SourceTree(old, version="0.28.0"),
         SourceTree(new, version=version),
+        made_on={"0.29.0": then}.get,
     )
 
 
@@ -234,6 +238,57 @@ def test_what_was_made_of_a_drift_is_replayed_where_it_drifts_again() -> None:
     assert result.tree.files[PATH].decode() == BASE.replace("b(x)", "b(x, x.width)")
     # where nothing has drifted it lands as it was authored
     assert move(base, made, patch=patch, base=base).tree.files[PATH].decode() == uses
+
+
+CALLEES = "vllm/calls.py"
+CALLED = (
+    "def a(x, y=0):\n    pass\n\n\ndef b(x, mine=0):\n    pass\n\n\ndef c(x, *more):\n    pass\n"
+)
+THEN = CALLED.replace("c(x, *more)", "c(x, mine=0, flag=0)")
+
+
+def calls(text: str) -> str:
+    return "from vllm.calls import a, b, c\n\n\n" + text.replace("mine=1", "1, 2")
+
+
+@pytest.mark.parametrize("target", [TARGET, LATER])
+def test_what_is_replayed_is_held_against_the_release_that_it_was_made_for(target: str) -> None:
+    """The base says nothing of it: a person wrote it on what another release had."""
+    patch = diff(calls(BASE), calls(AUTHORED))
+    made = resolution(calls(TARGET), calls(RESOLVED), patch)
+    base = {PATH: calls(BASE), CALLEES: CALLED}
+    then = {PATH: calls(RESOLVED), CALLEES: THEN}
+
+    def moved(callees: str, made_on: dict[str, str] | None) -> Any:
+        new = {PATH: calls(target), CALLEES: callees}
+        result = move(new, made, patch=patch, base=base, made_on=made_on)
+        (outcome,) = result.outcomes
+        assert outcome.replayed is not None
+        return outcome
+
+    assert moved(THEN, then).drifts == ()
+    inserted = moved(THEN.replace("mine=0, flag", "other=0, mine=0, flag"), then)
+    assert [d.text for d in inserted.drifts] == [
+        "argument 2 of `c` binds to `mine` in 0.29.0 (vllm/calls.py:9) and to `other` in 0.33.0 "
+        "(vllm/calls.py:9); argument 3 of `c` binds to `flag` in 0.29.0 (vllm/calls.py:9) and to "
+        "`mine` in 0.33.0 (vllm/calls.py:9)"
+    ]
+    unknown = moved(THEN.replace("mine=0, flag", "other=0, mine=0, flag"), None)
+    assert unknown.not_checked == (
+        "what it calls and reads: 0.29.0, for which it was made, is not at hand",
+    )
+
+
+def test_what_a_replayed_text_reads_must_be_there_as_in_its_own_release() -> None:
+    patch = diff(BASE, AUTHORED)
+    made = resolution(TARGET, RESOLVED.replace("mine=1", "x.width"), patch)
+    spec = "vllm/spec.py"
+    then = {PATH: RESOLVED, spec: "class Spec:\n    width = 1\n"}
+    (outcome,) = move({PATH: TARGET, spec: ""}, made, made_on=then).outcomes
+    assert [d.text for d in outcome.drifts] == [
+        "attribute `width` is defined in 0.29.0 (vllm/spec.py:2) and nowhere in 0.33.0"
+    ]
+    assert move({**then, PATH: TARGET}, made, made_on=then).outcomes[0].drifts == ()
 
 
 BODY = "".join(f"    s{n}(x)\n" for n in range(9))

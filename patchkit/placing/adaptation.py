@@ -42,6 +42,11 @@ class Adaptation:
     diff: str
 
     @property
+    def written_on(self) -> tuple[str, str]:
+        """The release and the file that a person wrote it for."""
+        return self.release, self.path
+
+    @property
     def evidence(self) -> tuple[Evidence, ...]:
         """What speaks for it while it holds."""
         return (
@@ -56,6 +61,12 @@ class Replay(Adaptation):
 
     replayed: Replayed
     proof: tuple[Evidence, ...]
+    resolved_in: str
+
+    @property
+    def written_on(self) -> tuple[str, str]:
+        """The release and the file that it was resolved in."""
+        return self.replayed.release, self.resolved_in
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:

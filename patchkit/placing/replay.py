@@ -164,7 +164,10 @@ class _Replayer:
         replayed = Replayed(resolution.key, made.release, made.reason, how)
         fields = {name: getattr(made, name) for name in Adaptation.__dataclass_fields__}
         return Replay(
-            **{**fields, "release": release}, replayed=replayed, proof=tuple(dict.fromkeys(proof))
+            **{**fields, "release": release},
+            replayed=replayed,
+            proof=tuple(dict.fromkeys(proof)),
+            resolved_in=resolution.adaptation.path,
         )
 
 
