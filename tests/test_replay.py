@@ -533,3 +533,41 @@ def test_what_is_kept_is_enough_to_carry_it(old: str, new: str) -> None:
     made = resolution(CLASS, after, patch)
     result = move(fresh, made, patch=patch, base=base)
     assert result.tree.files[PATH].decode() == fresh.replace(old, new), result.outcomes[0].reason
+
+
+def test_what_was_left_alone_where_the_hunk_belongs_is_left_alone_there_only() -> None:
+    """A person solved it elsewhere, for what the hunk's own definition said then."""
+    long = "".join(f"    s{n}(x)\n" for n in range(8))
+    base, target = (t.replace("def last(x):\n", f"def last(x):\n{long}") for t in (BASE, TARGET))
+    patch = diff(base, base.replace("    b(x)\n", "    b(x, mine=1)\n"))
+    hunk = parse_patch(patch, "p").files[0].hunks[0]
+    after = target.replace("    return x\n", "    return mine(x)\n").replace(
+        "return mine(x)\n", "return x\n", 1
+    )
+    after = "from vllm import mine\n" + after
+    adaptation = make_adaptation(
+        release="0.29.0", path=PATH, hunks=[(1, hunk)], before=target.encode(),
+        after=after.encode(), reason="last does it", authored_in={"f", "gone"},
+    )  # fmt: skip
+    assert set(adaptation.target_definitions) >= {"f", "last", "gone"}
+    assert adaptation.target_definitions["gone"] == ""
+    made = make_resolution("p", adaptation, target.encode(), after.encode())
+    fields: dict[str, Any] = {"patch": patch, "base": base}
+    mine = {"vllm/__init__.py": "def mine(x):\n    return x\n"}
+    assert move({PATH: target, **mine}, made, **fields).ok
+    assert move({PATH: target.replace("s3(x)", "s3(x, 1)"), **mine}, made, **fields).ok
+    for other in (
+        target.replace("    a(x)\n", "    a(x, 2)\n"),
+        target.replace("c(x)", "d(x)"),
+        target + "\n\ndef gone():\n    return 1\n",
+    ):
+        (outcome,) = move({PATH: other, **mine}, made, **fields).outcomes
+        assert outcome.status == "conflicted"
+        assert "in the target is not as it was when the adaptation was made" in str(outcome.reason)
+
+
+def test_a_replay_after_which_the_file_is_no_python_is_refused() -> None:
+    made = resolution(TARGET, TARGET.replace("c(x)", "c(x"))
+    (outcome,) = move(TARGET, made).outcomes
+    assert outcome.status == "conflicted"
+    assert "does not hold: does not compile: '(' was never closed" in str(outcome.reason)

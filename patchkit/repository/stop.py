@@ -15,7 +15,8 @@ from patchkit.diff import Hunk
 from patchkit.errors import PatchkitError
 from patchkit.outcome import HunkOutcome, Status
 from patchkit.placing.acceptance import accept
-from patchkit.placing.adaptation import make_adaptation
+from patchkit.placing.adaptation import definitions_around, make_adaptation
+from patchkit.placing.landed import authored_lines, removed_lines
 from patchkit.placing.landing import place_patch
 from patchkit.placing.plan import hunk_of
 from patchkit.placing.resolution import Resolution, make_resolution
@@ -36,6 +37,8 @@ from patchkit.repository.session import (
     lay_out,
 )
 from patchkit.stacking.rebase import RebasedPatch
+from patchkit.syntax.outline import MODULE
+from patchkit.syntax.unfinished import is_layout, unfinished
 from patchkit.tree import SourceTree
 
 
@@ -217,7 +220,9 @@ def settle(
     for file in state.files:
         if file.path is None or file.path not in edits.edited:
             continue
-        before, after = stopped.without(file.hunks).files[file.path], edits.edited[file.path]
+        after = edits.edited[file.path]
+        _refuse_spoilt(file.path, stopped.laid_out.files[file.path], after, place)
+        before = stopped.without(file.hunks).files[file.path]
         adaptation = make_adaptation(
             release=stopped.target.version or stopped.target.name,
             path=file.path,
@@ -225,6 +230,7 @@ def settle(
             before=before,
             after=after,
             reason=reason,
+            authored_in=_authored_in(stopped.patch, file.hunks),
         )
         resolved.append(make_resolution(state.patch, adaptation, before, after))
     return tuple(resolved)
@@ -298,11 +304,39 @@ def _refuse_unfinished(state: State, edits: Edits, place: str, *, drifted: bool)
         )
 
 
+def _refuse_spoilt(path: str, laid_out: bytes, after: bytes, place: str) -> None:
+    """Raise PatchkitError for an edit that nobody can have meant."""
+    where = f"{place}/files/{path}"
+    problem = unfinished(path, laid_out, after)
+    if problem is None and laid_out.strip() and not after.strip():
+        problem = "nothing is left in the file"
+    if problem is not None:
+        raise PatchkitError(problem, place=where, hint="edit it again; nothing was stored")
+    if is_layout(laid_out, after):
+        raise PatchkitError(
+            "nothing was changed but blank lines and the ends of lines",
+            place=where,
+            hint="edit it, or leave the patch out with `patchkit rebase --skip --yes`",
+        )
+
+
 def _untouched(file: OpenFile, place: str) -> str:
     hunks = f"hunk{'s' if len(file.hunks) > 1 else ''} {', '.join(map(str, file.hunks))}"
     if file.path is None:
         return f"{hunks}, whose {file.path_before} the target does not have"
     return f"{hunks}, in {place}/files/{file.path}"
+
+
+def _authored_in(patch: RebasedPatch, hunks: Sequence[int]) -> set[str]:
+    """The definitions that some hunks change in the base; what is outside of any has no name."""
+    found: set[str] = set()
+    for file in patch.plan.files:
+        for job in file.jobs:
+            if job.number in hunks:
+                lines = removed_lines(file, job.number), authored_lines(file, job.number)
+                around = definitions_around(file.base or b"", file.authored or b"", *lines)
+                found.update((around or MODULE).split(", "))
+    return found - {MODULE}
 
 
 def _hunk(patch: RebasedPatch, number: int) -> Hunk:

@@ -392,3 +392,43 @@ def test_the_note_of_a_drift_offers_to_accept_it(store: Path, trees: Trees) -> N
     text = conflicting(store, trees, {PAGES: base[PAGES].replace(b"stride = 1", b"width = 1")})
     assert "## Hunk 1: drifted\n" in text
     assert 'patchkit rebase --continue --accept-drift --reason "why"  # takes what drifted' in text
+
+
+# Edits that nobody can have meant ----------------------------------------------------------------
+
+SPOILT = {
+    "markers": (
+        FIRST.replace(b"    total", b"<<<<<<< HEAD\n    total", 1) + b">>>>>>> theirs\n",
+        "line 6 is a conflict marker: <<<<<<< HEAD",
+    ),
+    "syntax": (FIRST + b"x = (\n", "line 12 does not compile: '(' was never closed"),
+    "scope": (FIRST + b"return 1\n", "line 12 does not compile: 'return' outside function"),
+    "crlf": (FIRST.replace(b"\n", b"\r\n"), "the lines end in CR LF, and did not before"),
+    "bom": (
+        b"\xef\xbb\xbf" + FIRST,
+        "the file begins with a byte order mark, which it did not have before",
+    ),
+    "empty": (b"\n", "nothing is left in the file"),
+    "layout": (
+        BOTH[PAGES].replace(b"import math\n", b"import math \n\n") + b"\n",
+        "nothing was changed but blank lines and the ends of lines",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_an_edit_that_was_saved_too_early_is_refused_and_kept(
+    store: Path, name: str, capsys: Out
+) -> None:
+    run(["rebase", "v0.30.0"])
+    before = files(store)
+    data, text = SPOILT[name]
+    write(store, COPY, data)
+    capsys.readouterr()
+    assert run(["rebase", "--continue", "--reason", "shifts now"]) == 1
+    assert capsys.readouterr().err.splitlines()[0] == f"error: {COPY}: {text}"
+    assert files(store) == before
+    assert (store / COPY).read_bytes() == data
+    write(store, COPY, FIRST)
+    assert run(["rebase", "--continue", "--reason", "shifts now"]) == 3
+    assert b'reason = "shifts now"' in files(store)["patches/resolutions.toml"]
