@@ -1,5 +1,6 @@
 """A rebase that has stopped: its status, its note, and what git shows of the files to edit."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -432,3 +433,31 @@ def test_an_edit_that_was_saved_too_early_is_refused_and_kept(
     write(store, COPY, FIRST)
     assert run(["rebase", "--continue", "--reason", "shifts now"]) == 3
     assert b'reason = "shifts now"' in files(store)["patches/resolutions.toml"]
+
+
+def test_an_edit_that_takes_back_what_had_landed_is_refused(
+    store: Path, trees: Trees, capsys: Out
+) -> None:
+    alone(store)
+    tail = b"".join(b"\n\ndef far%d():\n    return 1\n" % n for n in range(4))
+    base = {PAGES: BASE[PAGES] + tail}
+    trees["v0.28.0"] = tree("0.28.0", base)
+    trees["v0.30.0"] = tree("0.30.0", {PAGES: CHANGED[PAGES] + tail})
+    both = {PAGES: AUTHORED[PAGES] + tail + b"WIDE = 3\n"}
+    write(store, "patches/v0.28.0/pages.patch", patch(base, both))
+    run(["rebase", "v0.30.0"])
+    copy = (store / COPY).read_bytes()
+    solved = copy.replace(b"blocks << 4", b"(blocks << 4) + 1")
+    before = files(store)
+    capsys.readouterr()
+    write(store, COPY, solved.replace(b"WIDE = 3\n", b""))
+    assert run(["rebase", "--continue", "--reason", "x"]) == 1
+    assert capsys.readouterr().err.splitlines()[0] == (
+        f"error: {COPY}: takes back hunk 2, which had landed"
+    )
+    assert files(store) == before
+    # what is changed of it is settled with the rest, and no longer said to have landed by itself
+    write(store, COPY, solved.replace(b"WIDE = 3\n", b"WIDE = 4\n"))
+    assert run(["rebase", "--continue", "--reason", "x", "--json"]) == 0
+    outcomes = json.loads(capsys.readouterr().out)["outcomes"]
+    assert [o["method"] for o in outcomes] == ["adaptation", "adaptation"]
