@@ -48,6 +48,26 @@ for looped in (1, 2):
     pass
 single = 1
 """
+LOOSE = """\
+import torch
+
+kept = _kept = None
+
+
+def went(): ...
+
+
+del went
+
+
+def make():
+    global kept, made
+    kept = made = 1
+
+
+class Slotted:
+    __slots__ = ("width",)
+"""
 FILES = {
     "vllm/__init__.py": "from vllm.pool import Pool\n\n\ndef __getattr__(name):\n    "
     'return {"lazy": 1}[name]\n',
@@ -57,6 +77,8 @@ FILES = {
     "vllm/stars.py": "from torch import *\n",
     "vllm/ours.py": "from vllm.base import *\n",
     "vllm/broken.py": "def f(:\n",
+    "vllm/loose.py": LOOSE,
+    "vllm/loosely.py": "from vllm.loose import *\n",
     "vllm/deep/__init__.py": "",
     "vllm/deep/part.py": "x = 1\n",
 }
@@ -139,6 +161,28 @@ def said(line: str, where: SourceTree | None = None) -> tuple[str, str]:
             "cannot say",
             "vllm/foreign.py:4: `Layer` has no `forward`, and not all of its bases are known",
         ),
+        ("symbol vllm.loose:kept", "held", "vllm/loose.py:3: `kept` is defined"),
+        ("symbol vllm.loose:went", "cannot say", "vllm/loose.py:9: `went` is taken away again"),
+        (
+            "symbol vllm.loose:made",
+            "cannot say",
+            "vllm/loose.py:13: `made` is bound by a function that may run",
+        ),
+        (
+            "no-symbol vllm.loose:made",
+            "cannot say",
+            "vllm/loose.py:13: `made` is bound by a function that may run",
+        ),
+        (
+            "no-symbol vllm.loose:Slotted.width",
+            "cannot say",
+            "vllm/loose.py:18: `Slotted` has no `width`, but in its slots",
+        ),
+        (
+            "symbol vllm.loosely:_kept",
+            "cannot say",
+            "vllm/loosely.py:1: vllm.loosely imports all of another module: `_kept` may be there",
+        ),
         ("symbol vllm.broken:f", "cannot say", "vllm/broken.py: Python cannot read the file"),
         ("symbol vllm._C:op", "cannot say", "vllm._C is compiled"),
         ("symbol torch.nn:Module", "cannot say", "torch.nn is no module of the package"),
@@ -164,6 +208,8 @@ def test_a_symbol(line: str, holding: str, text: str) -> None:
         ("no-file vllm/pool.py", "not held", "vllm/pool.py: the file is there"),
         ("file vllm/_C.abi3.so", "held", "vllm/_C.abi3.so: the file is there, and is no text"),
         ("file vllm/pools.py", "not held", "there is no vllm/pools.py"),
+        ("file vllm/deep", "cannot say", "vllm/deep is a folder"),
+        ("no-file vllm/deep", "cannot say", "vllm/deep is a folder"),
         ("no-file vllm/pools.py", "held", "there is no vllm/pools.py"),
         ("file csrc/a.cu", "cannot say", "csrc/a.cu is of no part that a wheel ships"),
         ("no-file csrc/a.cu", "cannot say", "csrc/a.cu is of no part that a wheel ships"),

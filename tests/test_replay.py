@@ -64,13 +64,17 @@ def move(
     base: str | dict[str, str] = BASE,
     version: str = "0.33.0",
     name: str = "p",
+    made_on: dict[str, str] | None = None,
 ) -> RebaseResult:
     trees = [t if isinstance(t, dict) else {PATH: t} for t in (base, target)]
     old, new = ({path: text.encode() for path, text in tree.items()} for tree in trees)
+    found = {path: text.encode() for path, text in (made_on or {}).items()}
+    then = SourceTree(found, version="0.29.0") if found else None
     return rebase_series(
         [PatchInput(name, patch or diff(BASE, AUTHORED), memory=memory)],
         SourceTree(old, version="0.28.0"),
         SourceTree(new, version=version),
+        made_on={"0.29.0": then}.get,
     )
 
 
@@ -234,6 +238,57 @@ def test_what_was_made_of_a_drift_is_replayed_where_it_drifts_again() -> None:
     assert result.tree.files[PATH].decode() == BASE.replace("b(x)", "b(x, x.width)")
     # where nothing has drifted it lands as it was authored
     assert move(base, made, patch=patch, base=base).tree.files[PATH].decode() == uses
+
+
+CALLEES = "vllm/calls.py"
+CALLED = (
+    "def a(x, y=0):\n    pass\n\n\ndef b(x, mine=0):\n    pass\n\n\ndef c(x, *more):\n    pass\n"
+)
+THEN = CALLED.replace("c(x, *more)", "c(x, mine=0, flag=0)")
+
+
+def calls(text: str) -> str:
+    return "from vllm.calls import a, b, c\n\n\n" + text.replace("mine=1", "1, 2")
+
+
+@pytest.mark.parametrize("target", [TARGET, LATER])
+def test_what_is_replayed_is_held_against_the_release_that_it_was_made_for(target: str) -> None:
+    """The base says nothing of it: a person wrote it on what another release had."""
+    patch = diff(calls(BASE), calls(AUTHORED))
+    made = resolution(calls(TARGET), calls(RESOLVED), patch)
+    base = {PATH: calls(BASE), CALLEES: CALLED}
+    then = {PATH: calls(RESOLVED), CALLEES: THEN}
+
+    def moved(callees: str, made_on: dict[str, str] | None) -> Any:
+        new = {PATH: calls(target), CALLEES: callees}
+        result = move(new, made, patch=patch, base=base, made_on=made_on)
+        (outcome,) = result.outcomes
+        assert outcome.replayed is not None
+        return outcome
+
+    assert moved(THEN, then).drifts == ()
+    inserted = moved(THEN.replace("mine=0, flag", "other=0, mine=0, flag"), then)
+    assert [d.text for d in inserted.drifts] == [
+        "argument 2 of `c` binds to `mine` in 0.29.0 (vllm/calls.py:9) and to `other` in 0.33.0 "
+        "(vllm/calls.py:9); argument 3 of `c` binds to `flag` in 0.29.0 (vllm/calls.py:9) and to "
+        "`mine` in 0.33.0 (vllm/calls.py:9)"
+    ]
+    unknown = moved(THEN.replace("mine=0, flag", "other=0, mine=0, flag"), None)
+    assert unknown.not_checked == (
+        "what it calls and reads: 0.29.0, for which it was made, is not at hand",
+    )
+
+
+def test_what_a_replayed_text_reads_must_be_there_as_in_its_own_release() -> None:
+    patch = diff(BASE, AUTHORED)
+    made = resolution(TARGET, RESOLVED.replace("mine=1", "x.width"), patch)
+    spec = "vllm/spec.py"
+    then = {PATH: RESOLVED, spec: "class Spec:\n    width = 1\n"}
+    (outcome,) = move({PATH: TARGET, spec: ""}, made, made_on=then).outcomes
+    assert [d.text for d in outcome.drifts] == [
+        "attribute `width` is defined in 0.29.0 (vllm/spec.py:2) and nowhere in 0.33.0"
+    ]
+    assert move({**then, PATH: TARGET}, made, made_on=then).outcomes[0].drifts == ()
 
 
 BODY = "".join(f"    s{n}(x)\n" for n in range(9))
@@ -478,3 +533,41 @@ def test_what_is_kept_is_enough_to_carry_it(old: str, new: str) -> None:
     made = resolution(CLASS, after, patch)
     result = move(fresh, made, patch=patch, base=base)
     assert result.tree.files[PATH].decode() == fresh.replace(old, new), result.outcomes[0].reason
+
+
+def test_what_was_left_alone_where_the_hunk_belongs_is_left_alone_there_only() -> None:
+    """A person solved it elsewhere, for what the hunk's own definition said then."""
+    long = "".join(f"    s{n}(x)\n" for n in range(8))
+    base, target = (t.replace("def last(x):\n", f"def last(x):\n{long}") for t in (BASE, TARGET))
+    patch = diff(base, base.replace("    b(x)\n", "    b(x, mine=1)\n"))
+    hunk = parse_patch(patch, "p").files[0].hunks[0]
+    after = target.replace("    return x\n", "    return mine(x)\n").replace(
+        "return mine(x)\n", "return x\n", 1
+    )
+    after = "from vllm import mine\n" + after
+    adaptation = make_adaptation(
+        release="0.29.0", path=PATH, hunks=[(1, hunk)], before=target.encode(),
+        after=after.encode(), reason="last does it", authored_in={"f", "gone"},
+    )  # fmt: skip
+    assert set(adaptation.target_definitions) >= {"f", "last", "gone"}
+    assert adaptation.target_definitions["gone"] == ""
+    made = make_resolution("p", adaptation, target.encode(), after.encode())
+    fields: dict[str, Any] = {"patch": patch, "base": base}
+    mine = {"vllm/__init__.py": "def mine(x):\n    return x\n"}
+    assert move({PATH: target, **mine}, made, **fields).ok
+    assert move({PATH: target.replace("s3(x)", "s3(x, 1)"), **mine}, made, **fields).ok
+    for other in (
+        target.replace("    a(x)\n", "    a(x, 2)\n"),
+        target.replace("c(x)", "d(x)"),
+        target + "\n\ndef gone():\n    return 1\n",
+    ):
+        (outcome,) = move({PATH: other, **mine}, made, **fields).outcomes
+        assert outcome.status == "conflicted"
+        assert "in the target is not as it was when the adaptation was made" in str(outcome.reason)
+
+
+def test_a_replay_after_which_the_file_is_no_python_is_refused() -> None:
+    made = resolution(TARGET, TARGET.replace("c(x)", "c(x"))
+    (outcome,) = move(TARGET, made).outcomes
+    assert outcome.status == "conflicted"
+    assert "does not hold: does not compile: '(' was never closed" in str(outcome.reason)

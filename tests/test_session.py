@@ -117,6 +117,32 @@ def test_a_damaged_state_says_how_to_be_rid_of_it(data: bytes) -> None:
     assert caught.value.hint == "drop it with `patchkit rebase --abort`"
 
 
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (("target",), ["v0.29.0"]),
+        (("output",), {}),
+        (("sources",), [["5f"]]),
+        (("sources", "patches/v0.28.0"), 5),
+        (("files", 0, "path"), {}),
+        (("files", 0, "hunks"), ["2"]),
+        (("skips", 0, "patch"), {}),
+        (("settled", 0, "patch"), {}),
+        (("settled", 0, "decision"), 5),
+        (("settled", 0, "decision", "diff"), None),
+    ],
+)
+def test_a_value_of_another_type_is_damage(words: tuple[str | int, ...], value: object) -> None:
+    document = json.loads(format_state(STATE))
+    inner = document
+    for word in words[:-1]:
+        inner = inner[word]
+    inner[words[-1]] = value
+    with pytest.raises(PatchkitError) as caught:
+        parse_state(json.dumps(document).encode(), place="state.json")
+    assert str(caught.value) == "state.json: damaged state"
+
+
 def test_a_second_rebase_is_told_of_the_first_and_the_three_ways_out() -> None:
     refusal = refuse_second(STATE, ".patchkit/rebase")
     assert str(refusal) == (

@@ -25,6 +25,7 @@ from patchkit.editing.worktree import Changed
 from patchkit.errors import PatchkitError
 from patchkit.series.series import SeriesEntry
 from patchkit.stacking.rebase import Progress
+from patchkit.syntax.unfinished import unfinished
 from patchkit.tree import SourceTree
 
 _CHANGES = "the changes"  # what they go by as a patch of their own, on their way down
@@ -144,6 +145,9 @@ def _content(opened: OpenedTree, change: Changed, ground: SourceTree) -> bytes |
         raise PatchkitError(
             "is binary", place=place, expected="text", hint="put whole binary files in an overlay"
         )
+    problem = unfinished(change.path, ground.files.get(change.path), content)
+    if problem is not None:
+        raise PatchkitError(problem, place=place, hint="edit it again; nothing was recorded")
     return content
 
 

@@ -147,6 +147,7 @@ def _compare(old: Section, new: Section) -> SectionPair:
         return SectionPair(old.path, new.path, State.CHANGED, tuple(notes), lines)
     notes += dict.fromkeys(_definition_moves(old, new))
     notes += _crossings(old, new)
+    notes += _elsewhere(old, new)
     if notes:
         return SectionPair(old.path, new.path, State.MOVED, tuple(notes))
     same = [line.key for line in old.lines] == [line.key for line in new.lines]
@@ -240,6 +241,38 @@ def _crossings(old: Section, new: Section) -> Iterator[str]:
         if text.strip() and news.get(text, gap) != gap:
             said = text.decode("utf-8", "replace").strip()
             yield f"at another place beside `{said}`"
+
+
+def _elsewhere(old: Section, new: Section) -> Iterator[str]:
+    """Say which changes have none of the lines around them that they had.
+
+    The same line added at the other end of a function is another change; that upstream changed all
+    that is around it, nobody can tell from the patches.
+    """
+    olds, news = _surroundings(old), _surroundings(new)
+    if len(olds) != len(news):
+        return
+    for (_, *before), (line, *after) in zip(olds, news, strict=True):
+        kept = any(one & other for one, other in zip(before, after, strict=True))
+        if any(before) and any(after) and not kept:
+            said = line.text.decode("utf-8", "replace").strip()
+            yield f"other lines all around `{said}`"
+
+
+def _surroundings(section: Section) -> list[tuple[EditLine, set[bytes], set[bytes]]]:
+    """The first line of each run of changes, with the lines of context before and after it."""
+    found: list[tuple[EditLine, set[bytes], set[bytes]]] = []
+    context: set[bytes] = set()
+    for last, line in zip((None, *section.lines), section.lines, strict=False):
+        if line.kind == " ":
+            if last is not None and last.kind != " ":
+                context = set()
+                found[-1] = (found[-1][0], found[-1][1], context)
+            if line.text.strip():
+                context.add(line.text)
+        elif last is None or last.kind == " ":
+            found.append((line, set(context), set()))
+    return found
 
 
 def _gaps(section: Section) -> dict[bytes, tuple[int, int]]:

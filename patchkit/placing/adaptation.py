@@ -7,7 +7,7 @@ either changes, its hunks are in conflict again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchkit.diff import diff_files, format_hunk, parse_patch
@@ -42,6 +42,11 @@ class Adaptation:
     diff: str
 
     @property
+    def written_on(self) -> tuple[str, str]:
+        """The release and the file that a person wrote it for."""
+        return self.release, self.path
+
+    @property
     def evidence(self) -> tuple[Evidence, ...]:
         """What speaks for it while it holds."""
         return (
@@ -56,6 +61,12 @@ class Replay(Adaptation):
 
     replayed: Replayed
     proof: tuple[Evidence, ...]
+    resolved_in: str
+
+    @property
+    def written_on(self) -> tuple[str, str]:
+        """The release and the file that it was resolved in."""
+        return self.replayed.release, self.resolved_in
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
@@ -84,11 +95,14 @@ def make_adaptation(
     before: bytes,
     after: bytes,
     reason: str,
+    authored_in: Iterable[str] = (),
 ) -> Adaptation:
     """Return the adaptation that turns `before` into `after` in place of the given hunks.
 
     `before` is the target file with everything else of the patch landed, `after` what a person
-    made of it. Raises PatchkitError where nothing changed or no reason is given.
+    made of it. `authored_in` are the definitions that the hunks change where they were authored:
+    the person saw them as well, and may have found that nothing is to be done there. Raises
+    PatchkitError where nothing changed or no reason is given.
     """
     if before == after:
         raise PatchkitError("the file was not changed", place=path, expected="an edited file")
@@ -103,7 +117,7 @@ def make_adaptation(
             hint="leave the hunk out with --skip, and change the file by a patch of its own",
         ) from error
     section = diff_files({path: before}, {path: after})[0]
-    names = _definitions_changed(before, section)
+    names = sorted({*_definitions_changed(before, section), *authored_in})
     return Adaptation(
         release=release,
         path=path,
@@ -152,7 +166,7 @@ def check_adaptation(
     if content is None:
         return Mismatch(f"{adaptation.path} is gone from the target")
     for name, known in adaptation.target_definitions.items():
-        if fingerprint_definition(content, name) != known:
+        if (fingerprint_definition(content, name) or "") != known:
             what = "the file" if name == MODULE else f"`{name}`"
             return Mismatch(f"{what} in the target is not as it was when the adaptation was made")
     return None

@@ -1,8 +1,15 @@
-"""What landed hunks rely on, held against the ground that they landed on."""
+"""What landed hunks rely on, held against the ground that they landed on.
+
+What a person wrote for another release relies on that release, not on the one that the patch was
+made on: it is held against it as any hunk is against its base.
+"""
 
 from __future__ import annotations
 
-from patchkit.outcome import Drift, Status
+from collections.abc import Callable, Mapping
+
+from patchkit.outcome import Drift, Method, Status
+from patchkit.placing.adaptation import Adaptation
 from patchkit.placing.landed import Landing, authored_lines
 from patchkit.placing.plan import PatchPlan, PlannedFile
 from patchkit.placing.verdict import Verdict
@@ -15,6 +22,8 @@ from patchkit.surface.uses import Landed, uses
 from patchkit.syntax.tree import NotPythonError
 from patchkit.tree import SourceTree
 
+OpenMadeOn = Callable[[str], SourceTree | None]
+
 
 def drifts_of(
     plan: PatchPlan,
@@ -22,8 +31,12 @@ def drifts_of(
     base: SourceTree,
     before: SourceTree,
     after: SourceTree,
+    made_on: OpenMadeOn | None = None,
 ) -> dict[int, DriftReport]:
-    """Return for each placed hunk on changed ground what of its new code's surface changed."""
+    """Return for each placed hunk on changed ground what of its new code's surface changed.
+
+    `made_on` gives the tree of a release that an adaptation was made for, None where it cannot.
+    """
     found: dict[int, DriftReport] = {}
     surfaces: dict[str, Surface] = {}
     programs = Program(base.with_changes(plan.after)), Program(after)
@@ -58,7 +71,53 @@ def drifts_of(
             )
             if report.drifts or report.not_checked:
                 found[number] = report
-    return found
+    for number, adaptation in _from_elsewhere(landing, before).items():
+        ground = made_on(adaptation.written_on[0]) if made_on is not None else None
+        report = _since(number, adaptation, landing, ground, before, after)
+        known = found.get(number, DriftReport())
+        doubts = *known.not_checked, *report.not_checked
+        found[number] = _joined(DriftReport(known.drifts, doubts), report.drifts)
+    return {n: report for n, report in found.items() if report.drifts or report.not_checked}
+
+
+def _from_elsewhere(landing: Landing, target: SourceTree) -> Mapping[int, Adaptation]:
+    """The adaptations that were placed and made for another release than the target's."""
+    here = target.version or target.name
+    return {
+        number: adaptation
+        for number, adaptation in landing.adapted.items()
+        if adaptation.written_on[0] != here
+        and landing.verdicts[number].method is Method.ADAPTATION
+        and str(landing.verdicts[number].path).endswith((".py", ".pyi"))
+    }
+
+
+def _since(
+    number: int,
+    adaptation: Adaptation,
+    landing: Landing,
+    ground: SourceTree | None,
+    before: SourceTree,
+    after: SourceTree,
+) -> DriftReport:
+    """What the text of an adaptation relies on, since the release that it was made for."""
+    release, written_in = adaptation.written_on
+    if ground is None:
+        text = f"what it calls and reads: {release}, for which it was made, is not at hand"
+        return DriftReport((), (text,))
+    path, first, last = landing.spans[number]
+    old, new = before.files.get(path, b""), after.files[path]
+    try:
+        wanted = [r for r in reads(old, new) if first <= r.line <= last]
+        found = [u for u in uses(old, new) if u.line <= last and first <= u.last]
+    except NotPythonError:
+        return DriftReport()
+    was, now = (
+        Ground(Code(program, there), program.label)
+        for program, there in ((Program(ground), written_in), (Program(after), path))
+    )
+    bound = ground_drifts(found, Landed(found, {}), was, now, path)
+    return _joined(Surface(ground, after, path).drift(wanted), bound)
 
 
 def _bound(

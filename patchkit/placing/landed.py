@@ -21,7 +21,8 @@ Span = tuple[str, int, int]  # path, first and last line, 1-based and inclusive
 class Landing:
     """What a patch did to a target: a verdict a hunk, the new contents, where each hunk stands.
 
-    `replays` are the adaptations that came from remembered resolutions.
+    `adapted` are the adaptations that hunks were placed by, `replays` those that came from
+    remembered resolutions.
     """
 
     verdicts: Mapping[int, Verdict]
@@ -30,6 +31,7 @@ class Landing:
     spans: Mapping[int, Span]
     not_checked: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     replays: tuple[Adaptation, ...] = ()
+    adapted: Mapping[int, Adaptation] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

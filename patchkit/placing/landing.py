@@ -88,7 +88,8 @@ def place_patch(
     spans = _spans(draft)
     for adaptation in usable:
         _adapt(adaptation, draft, spans, plan, target)
-    return Landing(draft.verdicts, draft.contents, draft.modes, spans)
+    adapted = {number: adaptation for adaptation in usable for number in adaptation.hunks}
+    return Landing(draft.verdicts, draft.contents, draft.modes, spans, adapted=adapted)
 
 
 # Adaptations -------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from patchkit.placing.adaptation import (
     Replay,
     apply_adaptation,
     check_adaptation,
+    fingerprint_definition,
     make_adaptation,
 )
 from patchkit.placing.landed import Landing, Missing, is_there
@@ -128,7 +129,7 @@ class _Replayer:
     ) -> Replay | str:
         """The resolution's own change, placed on what the definitions have become."""
         path, texts = resolution.adaptation.path, resolution.texts
-        if texts is None:
+        if texts is None or _other_ground(resolution, tree.files.get(path)):
             return changed
         before, after = ({path: text} for text in texts)
         origin = SourceTree(before, partial=True)
@@ -164,7 +165,10 @@ class _Replayer:
         replayed = Replayed(resolution.key, made.release, made.reason, how)
         fields = {name: getattr(made, name) for name in Adaptation.__dataclass_fields__}
         return Replay(
-            **{**fields, "release": release}, replayed=replayed, proof=tuple(dict.fromkeys(proof))
+            **{**fields, "release": release},
+            replayed=replayed,
+            proof=tuple(dict.fromkeys(proof)),
+            resolved_in=resolution.adaptation.path,
         )
 
 
@@ -237,6 +241,16 @@ def _fits(adaptation: Adaptation, content: bytes) -> bool:
     except PatchkitError:
         return False
     return True
+
+
+def _other_ground(resolution: Resolution, content: bytes | None) -> bool:
+    """Whether a definition that was looked at and left alone then is not what it was."""
+    after = resolution.resolved_definitions
+    left = {n: f for n, f in resolution.adaptation.target_definitions.items() if after.get(n) == f}
+    return any(
+        content is None or (fingerprint_definition(content, name) or "") != known
+        for name, known in left.items()
+    )
 
 
 def _landed(replay: Replay, landing: Landing) -> bool:

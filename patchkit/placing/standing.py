@@ -149,7 +149,10 @@ def _check_file(
         doubles = doubled_beyond(base, file.authored, before, result)
         uses = added_imports(before, result, path)
     except NotPythonError:
-        return {}
+        # what was Python, and is none after a person's text went in
+        if compile_error(before) or compile_error(file.authored) or not compile_error(result):
+            return {}
+        names, doubles, uses = (), (), ()
     problem = compile_error(result)
     # only then: to compile a file takes as long as to place a hunk in it
     if problem is not None and not (compile_error(before) or compile_error(file.authored)):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from time import monotonic
 
 from patchkit.config import Config
 from patchkit.errors import PatchkitError
 from patchkit.outcome import Drift, HunkOutcome
+from patchkit.placing.drift import OpenMadeOn
 from patchkit.placing.resolution import Resolution
 from patchkit.repository.applied import apply_series, with_overlay
 from patchkit.repository.memory import read_memory
@@ -128,7 +130,10 @@ def move_all(
         gone = {verdict.patch for verdict in superseded}
         inputs = _inputs(stored, request, gone, read_memory(config.root, folder))
         lower, began = _below(moves, release), monotonic()
-        result = rebase_series(inputs, base, target, below=lower, progress=progress)
+        made_on = _made_on(config, folder, open_tree)
+        result = rebase_series(
+            inputs, base, target, below=lower, made_on=made_on, progress=progress
+        )
         took = monotonic() - began
         skips = tuple(skip for skip in request.skips if skip.series == folder)
         found = overlay_drifts(stored.series.overlay, *plain, result)
@@ -141,6 +146,28 @@ def move_all(
         )
         target = result.tree
     return tuple(moves)
+
+
+def _made_on(config: Config, folder: str, open_tree: OpenTree) -> OpenMadeOn:
+    """Return what opens the releases that adaptations were made for, with what is stored there.
+
+    What a person wrote relies on the patches of the release as well.
+    """
+
+    @cache
+    def opened(release: str) -> SourceTree | None:
+        try:
+            version = normalise_version(release)
+            tree = open_tree(f"v{version}")
+            for below in config.series[: config.series.index(folder) + 1]:
+                if version in stored_releases(config.root, below):
+                    stored = read_stored(config.root, below, version)
+                    tree = apply_series(config.root, stored, tree)
+        except PatchkitError:
+            return None
+        return tree
+
+    return opened
 
 
 def _below(moves: Sequence[SeriesMove], release: str) -> tuple[str, RebaseResult] | None:

@@ -133,12 +133,15 @@ def parse_state(data: bytes, *, place: str) -> State:
             hint="finish it with the patchkit that began it, or drop it with `rebase --abort`",
         )
     try:
+        _typed(document, _STATE)
+        if not all(isinstance(value, str) for value in document["sources"].values()):
+            raise TypeError("a digest of `sources` is no text")
         document["files"] = tuple(_open_file(entry) for entry in document["files"])
         document["skips"] = tuple(_skip(entry) for entry in document["skips"])
         document["settled"] = tuple(_settled(entry) for entry in document["settled"])
         document["outcomes"] = tuple(document["outcomes"])
         return State(**document)
-    except (KeyError, TypeError) as err:
+    except (KeyError, TypeError, AttributeError) as err:
         raise _damaged(place) from err
 
 
@@ -204,19 +207,49 @@ def folder_digest(folder: Mapping[str, bytes]) -> str:
     return digest(b"".join(n.encode() + b"\0" + digest(d).encode() for n, d in folder.items()))
 
 
+_TEXT, _NONE = (str,), (str, type(None))
+_OF_PATCH: dict[str, tuple[type, ...]] = {"series": _TEXT, "patch": _TEXT}
+_STATE: dict[str, tuple[type, ...]] = {
+    **_OF_PATCH, "target": _TEXT, "release": _TEXT, "base": _NONE, "output": _NONE,
+    "is_release": (bool,), "update": (bool,), "sources": (dict,), "files": (list,),
+    "skips": (list,), "settled": (list,), "outcomes": (list,),
+}  # fmt: skip
+_FILE: dict[str, tuple[type, ...]] = {
+    "path": _NONE, "digest": _NONE, "hunks": (list,), "path_before": _TEXT,
+}  # fmt: skip
+_ADAPTATION: dict[str, tuple[type, ...]] = {
+    "release": _TEXT, "path": _TEXT, "reason": _TEXT, "diff": _TEXT, "hunks": (list,),
+    "base_hunks": (list,), "target_definitions": (dict,),
+}  # fmt: skip
+
+
+def _typed(entry: dict[str, Any], types: Mapping[str, tuple[type, ...]]) -> None:
+    """Raise TypeError where a field is of another type than was written, KeyError for none."""
+    for name, kinds in types.items():
+        if not isinstance(entry[name], kinds):
+            raise TypeError(f"`{name}` is {entry[name]!r}")
+    for number in entry.get("hunks") or ():
+        if type(number) is not int:
+            raise TypeError(f"hunk {number!r} is no number")
+
+
 def _open_file(entry: dict[str, Any]) -> OpenFile:
+    _typed(entry, _FILE)
     return OpenFile(**{**entry, "hunks": tuple(entry["hunks"])})
 
 
 def _skip(entry: dict[str, Any]) -> Skip:
+    _typed(entry, _OF_PATCH)
     hunks = entry["hunks"]
     return Skip(**{**entry, "hunks": None if hunks is None else tuple(hunks)})
 
 
 def _settled(entry: dict[str, Any]) -> Settled:
+    _typed(entry, _OF_PATCH)
     stored = entry["decision"]
     if "surface" in stored:
         return Settled(entry["series"], entry["patch"], Acceptance(**stored))
+    _typed(stored, _ADAPTATION)
     lists = {key: tuple(stored[key]) for key in ("hunks", "base_hunks")}
     return Settled(entry["series"], entry["patch"], Adaptation(**{**stored, **lists}))
 

@@ -12,10 +12,12 @@ from functools import cached_property
 from pathlib import Path
 
 from patchkit.diff import Hunk
+from patchkit.diff.lines import Change, diff_lines
 from patchkit.errors import PatchkitError
 from patchkit.outcome import HunkOutcome, Status
 from patchkit.placing.acceptance import accept
-from patchkit.placing.adaptation import make_adaptation
+from patchkit.placing.adaptation import definitions_around, make_adaptation
+from patchkit.placing.landed import authored_lines, is_there, removed_lines
 from patchkit.placing.landing import place_patch
 from patchkit.placing.plan import hunk_of
 from patchkit.placing.resolution import Resolution, make_resolution
@@ -36,6 +38,8 @@ from patchkit.repository.session import (
     lay_out,
 )
 from patchkit.stacking.rebase import RebasedPatch
+from patchkit.syntax.outline import MODULE
+from patchkit.syntax.unfinished import is_layout, unfinished
 from patchkit.tree import SourceTree
 
 
@@ -217,14 +221,18 @@ def settle(
     for file in state.files:
         if file.path is None or file.path not in edits.edited:
             continue
-        before, after = stopped.without(file.hunks).files[file.path], edits.edited[file.path]
+        after = edits.edited[file.path]
+        _refuse_spoilt(file.path, stopped.laid_out.files[file.path], after, place)
+        hunks = _settled_too(stopped, file, after, place)
+        before = stopped.without(hunks).files[file.path]
         adaptation = make_adaptation(
             release=stopped.target.version or stopped.target.name,
             path=file.path,
-            hunks=[(n, _hunk(stopped.patch, n)) for n in file.hunks],
+            hunks=[(n, _hunk(stopped.patch, n)) for n in hunks],
             before=before,
             after=after,
             reason=reason,
+            authored_in=_authored_in(stopped.patch, hunks),
         )
         resolved.append(make_resolution(state.patch, adaptation, before, after))
     return tuple(resolved)
@@ -298,11 +306,77 @@ def _refuse_unfinished(state: State, edits: Edits, place: str, *, drifted: bool)
         )
 
 
+def _refuse_spoilt(path: str, laid_out: bytes, after: bytes, place: str) -> None:
+    """Raise PatchkitError for an edit that nobody can have meant."""
+    where = f"{place}/files/{path}"
+    problem = unfinished(path, laid_out, after)
+    if problem is None and laid_out.strip() and not after.strip():
+        problem = "nothing is left in the file"
+    if problem is not None:
+        raise PatchkitError(problem, place=where, hint="edit it again; nothing was stored")
+    if is_layout(laid_out, after):
+        raise PatchkitError(
+            "nothing was changed but blank lines and the ends of lines",
+            place=where,
+            hint="edit it, or leave the patch out with `patchkit rebase --skip --yes`",
+        )
+
+
+def _settled_too(stopped: OpenPatch, file: OpenFile, after: bytes, place: str) -> tuple[int, ...]:
+    """Return the hunks that an edit settles: the open ones, and those that had landed whose lines
+    it changes. Raises PatchkitError where it takes one back, which is no way to leave it out.
+    """
+    assert file.path is not None
+    laid_out = stopped.laid_out.files[file.path].splitlines(keepends=True)
+    edited = after.splitlines(keepends=True)
+    edits = diff_lines(laid_out, edited)
+    found = set(file.hunks)
+    for number, verdict in stopped.patch.landing.verdicts.items():
+        elsewhere = verdict.path != file.path or hunk_of(stopped.patch.plan, number) is None
+        if number in file.hunks or elsewhere or not is_there(verdict):
+            continue
+        without = stopped.without((number,)).files.get(file.path, b"").splitlines(keepends=True)
+        own = diff_lines(laid_out, without)
+        if own and all(any(_takes_back(edit, o, edited, without) for edit in edits) for o in own):
+            raise PatchkitError(
+                f"takes back hunk {number}, which had landed",
+                place=f"{place}/files/{file.path}",
+                hint="put its lines back; to be rid of it, `patchkit split` and `patchkit drop` it "
+                "in the stored series first",
+            )
+        if any(e.old_start < o.old_end and o.old_start < e.old_end for e in edits for o in own):
+            found.add(number)
+    return tuple(sorted(found))
+
+
+def _takes_back(
+    edit: Change, own: Change, edited: Sequence[bytes], without: Sequence[bytes]
+) -> bool:
+    """Whether an edit makes of the lines of a hunk what they were without it."""
+    old = without[own.new_start : own.new_end]
+    new = edited[edit.new_start : edit.new_end]
+    covers = edit.old_start <= own.old_start and own.old_end <= edit.old_end
+    taken = any(new[i : i + len(old)] == old for i in range(len(new))) if old else not new
+    return covers and taken
+
+
 def _untouched(file: OpenFile, place: str) -> str:
     hunks = f"hunk{'s' if len(file.hunks) > 1 else ''} {', '.join(map(str, file.hunks))}"
     if file.path is None:
         return f"{hunks}, whose {file.path_before} the target does not have"
     return f"{hunks}, in {place}/files/{file.path}"
+
+
+def _authored_in(patch: RebasedPatch, hunks: Sequence[int]) -> set[str]:
+    """The definitions that some hunks change in the base; what is outside of any has no name."""
+    found: set[str] = set()
+    for file in patch.plan.files:
+        for job in file.jobs:
+            if job.number in hunks:
+                lines = removed_lines(file, job.number), authored_lines(file, job.number)
+                around = definitions_around(file.base or b"", file.authored or b"", *lines)
+                found.update((around or MODULE).split(", "))
+    return found - {MODULE}
 
 
 def _hunk(patch: RebasedPatch, number: int) -> Hunk:

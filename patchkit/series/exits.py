@@ -128,6 +128,8 @@ def _no_file(condition: Condition, path: str, tree: SourceTree, profile: Profile
         return there if condition.text is None else replace(there, holding=Holding.UNKNOWN)
     if tree.partial:
         return Judged(condition, Holding.UNKNOWN, f"{path} may lie outside the partial tree")
+    if any(name.startswith(f"{path}/") for name in tree.files):
+        return Judged(condition, Holding.UNKNOWN, f"{path} is a folder")
     if profile.classify(path) is not Section.SHIPPED:
         return Judged(condition, Holding.UNKNOWN, f"{path} is of no part that a wheel ships")
     # of a file that has moved nobody knows whether the text has gone
@@ -206,11 +208,18 @@ def _top(condition: Condition, module: Module, name: str, program: Program) -> I
     if bindings is None:
         return Judged(condition, Holding.UNKNOWN, "Python cannot read the file", module.path)
     own = top_nodes(source, name) or nested_nodes(source, name)
+    taken, given = _loose(source)
+    loose = taken.get(name) or (None if own or name in bindings else given.get(name))
+    if loose is not None:
+        what = "taken away again" if name in taken else "bound by a function that may run"
+        text = f"`{name}` is {what}"
+        return Judged(condition, Holding.UNKNOWN, text, f"{module.path}:{loose}")
     if len(own) > 1:  # under a condition each, say: one of them it is
         text = f"`{name}` is defined {len(own)} times"
         return Judged(condition, Holding.HELD, text, f"{module.path}:{_line(own[0])}")
     found: Named = None
-    if own or name in bindings or "*" in bindings:
+    # of all of another module a star brings no name with an underscore, unless that lists it
+    if own or name in bindings or ("*" in bindings and not name.startswith("_")):
         found = program.find(module.path, name)
     if isinstance(found, Item):
         return found
@@ -242,6 +251,10 @@ def _member(condition: Condition, owner: Item, name: str, program: Program) -> I
         return found
     _, complete = program.lineage(owner)
     text = f"`{owner.label}` has no `{name}`"
+    slots = program.member(owner, "__slots__")
+    if slots is not None and name in ast.unparse(slots.node):
+        text += ", but in its slots"
+        return Judged(condition, Holding.UNKNOWN, text, slots.place)
     if not complete:
         text += ", and not all of its bases are known"
     return Judged(condition, Holding.NOT_HELD if complete else Holding.UNKNOWN, text, owner.place)
@@ -276,6 +289,27 @@ def _bindings(source: bytes) -> dict[str, int] | None:
     for name, line in _bound(module):
         found.setdefault(name, line)
     return found
+
+
+@lru_cache(maxsize=256)
+def _loose(source: bytes) -> tuple[dict[str, int], dict[str, int]]:
+    """The names that a module deletes, and those that functions bind in it, each with its line."""
+    taken: dict[str, int] = {}
+    given: dict[str, int] = {}
+    todo: list[ast.AST] = [ast.parse(source)]
+    inside: list[ast.AST] = []
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del):
+            taken.setdefault(node.id, node.lineno)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            inside.append(node)
+            continue
+        todo += ast.iter_child_nodes(node)
+    for node in (node for top in inside for node in ast.walk(top)):
+        if isinstance(node, ast.Global):
+            given.update({name: node.lineno for name in node.names if name not in given})
+    return taken, given
 
 
 def _bound(node: ast.AST) -> Iterator[tuple[str, int]]:

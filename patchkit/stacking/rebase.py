@@ -17,7 +17,7 @@ from patchkit.errors import PatchkitError
 from patchkit.outcome import HunkOutcome, Status
 from patchkit.placing.acceptance import Acceptance, split_accepted
 from patchkit.placing.adaptation import Adaptation
-from patchkit.placing.drift import drifts_of
+from patchkit.placing.drift import OpenMadeOn, drifts_of
 from patchkit.placing.landed import Landing, Missing, Span, missing_from, shift_lines
 from patchkit.placing.plan import PatchPlan, Unshipped, hunk_of, plan_patch
 from patchkit.placing.replay import land_remembering
@@ -126,17 +126,19 @@ def rebase_series(
     target: SourceTree,
     *,
     below: tuple[str, RebaseResult] | None = None,
+    made_on: OpenMadeOn | None = None,
     progress: Progress | None = None,
 ) -> RebaseResult:
     """Return a series moved from base to target. Raises PatchkitError before anything is placed.
 
     `below` is the folder of the series that it is on top of, and what became of that: both trees
-    hold it, `base` in full.
+    hold it, `base` in full. `made_on` gives the tree of a release that an adaptation was made for,
+    None where it cannot.
     """
     if not patches:
         raise PatchkitError("no patch given", hint="name at least one patch file")
     with at_ease():
-        return _rebase(patches, base, target, below, progress)
+        return _rebase(patches, base, target, below, made_on, progress)
 
 
 def _rebase(
@@ -144,13 +146,14 @@ def _rebase(
     base: SourceTree,
     target: SourceTree,
     below: tuple[str, RebaseResult] | None,
+    made_on: OpenMadeOn | None,
     progress: Progress | None,
 ) -> RebaseResult:
     plans, notes = plan_all(patches, base)
     ledger = Ledger(plans, base)
     if below is not None and below[1].ledger is not None:
         ledger = below[1].ledger.below(below[0], plans, base)
-    run = _Run(ledger, target)
+    run = _Run(ledger, target, made_on)
     if progress is not None:
         progress(patches[0].name, 0, len(plans))
     for number, (patch, plan) in enumerate(zip(patches, plans, strict=True), start=1):
@@ -193,8 +196,9 @@ def _left_out(patch: PatchInput, plan: PatchPlan) -> dict[int, Verdict]:
 class _Run:
     """The state of a run: how far base and target have come, and what did not land so far."""
 
-    def __init__(self, ledger: Ledger, target: SourceTree) -> None:
+    def __init__(self, ledger: Ledger, target: SourceTree, made_on: OpenMadeOn | None) -> None:
         self.target = target
+        self.made_on = made_on
         self.ledger = ledger
         self.outcomes: list[list[HunkOutcome]] = []
         self.patches: list[RebasedPatch] = []
@@ -236,7 +240,11 @@ class _Run:
             unsettled=unsettled,
         )  # fmt: skip
         after = before.with_changes(landing.contents, landing.modes)
-        return landing, after, drifts_of(ready.plan, landing, ready.base, before, after)
+        return (
+            landing,
+            after,
+            drifts_of(ready.plan, landing, ready.base, before, after, self.made_on),
+        )
 
     def _shift_outcomes(self, before: SourceTree, landing: Landing) -> None:
         """Move the lines of earlier outcomes by what this patch does above them."""

@@ -18,11 +18,13 @@ from typing import Any
 
 from patchkit.config import Config
 from patchkit.errors import PatchkitError
+from patchkit.repository.memory import read_memory
 from patchkit.repository.move import Request, choose_bases
 from patchkit.repository.session import folder_digest
 from patchkit.repository.store import Stored, read_stored, stored_releases
 from patchkit.repository.verdicts import is_fresh, read_verdicts
 from patchkit.repository.workspace import write_file
+from patchkit.series.anchoring import series_inputs
 from patchkit.surveying.forecast import Forecast, Outlook, PatchForecast, SeriesForecast
 
 FORMAT = 1
@@ -75,6 +77,7 @@ class Kept:
                 stored = read_stored(config.root, folder, release)
                 parts += [folder, release, _series_digest(stored)]
                 parts += self._verdicts(stored, target)
+                parts += self._decided(stored)
                 trees.append(self._tree_digest(release))
         except PatchkitError:
             return None
@@ -90,6 +93,23 @@ class Kept:
             f"{name} {release} {_series_digest(read_stored(root, name, release))}"
             for name in lower
             if release in stored_releases(root, name)
+        ]
+
+    def _decided(self, stored: Stored) -> list[str]:
+        """What is remembered, and what the releases hold for which people wrote something."""
+        root = self._config.root
+        memory = [replace(entry, used_on=()) for entry in read_memory(root, stored.folder)]
+        inputs = series_inputs(stored.series, stored.place)
+        written = {a.release for patch in inputs for a in patch.adaptations}
+        written |= {entry.adaptation.release for entry in memory}
+        return [
+            *map(repr, memory),
+            *(
+                f"{folder} {release} {_series_digest(read_stored(root, folder, release))}"
+                for folder in self._config.series
+                for release in stored_releases(root, folder)
+                if release in written
+            ),
         ]
 
     def _verdicts(self, stored: Stored, target: str) -> list[str]:

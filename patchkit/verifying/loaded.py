@@ -5,6 +5,7 @@ Values, and how they are read off what the probe reported; `imported` runs the i
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ class LoadedState(StrEnum):
     MIXED = "mixed"
     CHANGED = "changed"
     ELSEWHERE = "elsewhere"
+    UNTOLD = "untold"
     NOT_LOADED = "not loaded"
 
 
@@ -126,7 +128,8 @@ def module_name(path: str) -> str:
 def read_process(document: Mapping[str, Any], root: Path, wanted: Sequence[Wanted]) -> Process:
     """Return what one interpreter reported, against the series; `root` is where it should lie."""
     by_module = {w.module: w for w in wanted}
-    modules = (_module(row, root, by_module[row["module"]]) for row in document["modules"])
+    began = document["began"]
+    modules = (_module(row, root, by_module[row["module"]], began) for row in document["modules"])
     errors = (f"{error['module']}: {error['text']}" for error in document["errors"])
     held = (Holder(h["holder"], h["module"], h["name"], h["state"]) for h in document["holders"])
     return Process(
@@ -134,7 +137,7 @@ def read_process(document: Mapping[str, Any], root: Path, wanted: Sequence[Wante
     )
 
 
-def _module(row: Mapping[str, Any], root: Path, wanted: Wanted) -> LoadedModule:
+def _module(row: Mapping[str, Any], root: Path, wanted: Wanted, began: float) -> LoadedModule:
     file, path = row["file"], wanted.path
     if not row["loaded"]:
         return LoadedModule(wanted.module, path, None, LoadedState.NOT_LOADED)
@@ -142,20 +145,31 @@ def _module(row: Mapping[str, Any], root: Path, wanted: Wanted) -> LoadedModule:
     if file is None or not _is_same(Path(file), expected):
         return LoadedModule(wanted.module, path, file, LoadedState.ELSEWHERE)
     odd = tuple(sorted(n for n, s in row["names"].items() if s in (probe.PRISTINE, probe.OTHER)))
-    return LoadedModule(wanted.module, path, file, _state(row["names"], expected, wanted), odd)
+    return LoadedModule(
+        wanted.module, path, file, _state(row["names"], expected, wanted, began), odd
+    )
 
 
-def _state(names: Mapping[str, str], file: Path, wanted: Wanted) -> LoadedState:
+def _state(names: Mapping[str, str], file: Path, wanted: Wanted, began: float) -> LoadedState:
     states = set(names.values()) - {probe.UNKNOWN}
     if wanted.patched is None and wanted.sha256 is None:
         return LoadedState.PRISTINE  # the series takes the file away
     if not states:  # nothing in it can be told apart: then its file says what it is
-        return _state_of_file(file, wanted)
+        written = max(file.stat().st_mtime, file.stat().st_ctime)
+        same = _says_the_same(wanted)
+        return LoadedState.UNTOLD if written >= began and not same else _state_of_file(file, wanted)
     if states == {probe.PATCHED}:
         return LoadedState.PATCHED
     if states == {probe.PRISTINE}:
         return LoadedState.PRISTINE
     return LoadedState.CHANGED if probe.OTHER in states else LoadedState.MIXED
+
+
+def _says_the_same(wanted: Wanted) -> bool:
+    """Whether the series changes nothing but comments and layout of a module."""
+    if wanted.pristine is None or wanted.patched is None:
+        return False
+    return ast.dump(ast.parse(wanted.pristine)) == ast.dump(ast.parse(wanted.patched))
 
 
 def _state_of_file(file: Path, wanted: Wanted) -> LoadedState:
@@ -201,5 +215,7 @@ def faults(imported: Imported) -> Iterator[str]:
 def _said(module: LoadedModule) -> str:
     if module.state is LoadedState.ELSEWHERE:
         return f"{module.module} was loaded from {module.file or 'no file'}"
+    if module.state is LoadedState.UNTOLD:
+        return f"{module.module} cannot be told: its file was written after the process began"
     names = f": {', '.join(module.names)}" if module.names else ""
     return f"{module.module} is {module.state.value}{names}"

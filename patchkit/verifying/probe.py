@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import atexit
+import enum
 import functools
 import gc
 import hashlib
@@ -34,6 +35,7 @@ ASK = "ask"
 POLL_S = 0.2
 
 PATCHED, PRISTINE, OTHER, UNKNOWN = "patched", "pristine", "other", "unknown"
+_BEGAN = time.time()  # this is what an interpreter imports first
 _FUNCTION = 0x1 | 0x2  # optimised, with new locals: a function's code, not that of a class body
 _MOST_ITEMS = 10_000  # of one container
 _ABSENT = object()
@@ -84,10 +86,8 @@ def values_of(source: str) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
 
-    def visit(body: list[ast.stmt], prefix: str) -> None:
+    for body, prefix in _bodies(ast.parse(source)):
         for node in body:
-            if isinstance(node, ast.ClassDef):
-                visit(node.body, f"{prefix}{node.name}.")
             targets = node.targets if isinstance(node, ast.Assign) else []
             if isinstance(node, ast.AnnAssign):
                 targets = [node.target]
@@ -95,9 +95,62 @@ def values_of(source: str) -> dict[str, Any]:
                 if isinstance(target, ast.Name):
                     value = getattr(node, "value", None)
                     found[prefix + target.id] = _literal(value) if value else _ABSENT
-
-    visit(ast.parse(source).body, "")
     return found
+
+
+def defaults_of(source: str) -> dict[str, list[Any]]:
+    """Return the literal defaults of every function of a module and its classes, a list a name."""
+    found: dict[str, list[Any]] = {}
+    for body, prefix in _bodies(ast.parse(source)):
+        for node in _all_in(body):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                args = node.args
+                given = zip(args.kwonlyargs, args.kw_defaults, strict=True)
+                by_name = {arg.arg: _literal(value) for arg, value in given if value is not None}
+                literals = [_literal(value) for value in args.defaults]
+                found.setdefault(prefix + node.name, []).append((literals, by_name))
+    return found
+
+
+def loose_names(source: str) -> set[str]:
+    """Return the functions that need not be what their name is bound to: under a condition or a
+    decorator, bound anew, or taken away again.
+    """
+    found: set[str] = set()
+    for body, prefix in _bodies(ast.parse(source)):
+        for node in _all_in(body):
+            decorated = bool(getattr(node, "decorator_list", ()))
+            if isinstance(node, _DEFINITIONS):
+                if decorated or not any(node is top for top in body):
+                    found.add(prefix + node.name)
+                continue
+            names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+            found.update(prefix + n.id for n in names if not isinstance(n.ctx, ast.Load))
+    return found
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _bodies(module: ast.Module) -> Iterator[tuple[list[ast.stmt], str]]:
+    """Yield the statements of a module and of each class in it, with what its names begin with."""
+    todo = [(module.body, "")]
+    while todo:
+        body, prefix = todo.pop()
+        yield body, prefix
+        found = (node for node in _all_in(body) if isinstance(node, ast.ClassDef))
+        todo += [(node.body, f"{prefix}{node.name}.") for node in found]
+
+
+def _all_in(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a block and of those under conditions in it, but of no definition."""
+    todo: list[ast.AST] = [*body]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, (*_DEFINITIONS, ast.expr)):
+            todo += ast.iter_child_nodes(node)
 
 
 def _literal(node: ast.expr) -> Any:
@@ -118,22 +171,60 @@ class Subject:
             PATCHED: {} if after is None else codes_of(after, self.path),
         }
         old, new = self.codes[PRISTINE], self.codes[PATCHED]
-        self.names = {name for name in {*old, *new} if old.get(name) != new.get(name)}
+        self.defaults = {
+            PRISTINE: {} if before is None else defaults_of(before),
+            PATCHED: {} if after is None else defaults_of(after),
+        }
+        given = self.defaults[PRISTINE], self.defaults[PATCHED]
+        self.names = {
+            name
+            for name in {*old, *new}
+            if old.get(name) != new.get(name)
+            or repr(given[0].get(name)) != repr(given[1].get(name))
+        }
+        self.loose = {name for text in (before, after) if text for name in loose_names(text)}
+        self.known_as = {self.name}
+        self.module: types.ModuleType | None = None
         self.before = {} if before is None else values_of(before)
         self.after = {} if after is None else values_of(after)
+
+    def find(self) -> types.ModuleType | None:
+        """Return the module as this interpreter has it, be it as the program that it runs."""
+        self.module = sys.modules.get(self.name)
+        main = sys.modules.get("__main__")
+        if self.module is None and main is not None:
+            spec = _own(main).get("__spec__")
+            if getattr(spec, "name", None) in (self.name, f"{self.name}.__main__"):
+                self.module = main
+                self.known_as.add("__main__")
+        return self.module
 
     def judge(self, function: types.FunctionType) -> str | None:
         """Return whose code a function has; None for one that is not of this module, or does not
         differ.
         """
         name = function.__qualname__
-        if function.__module__ != self.name or name not in self.names:
+        if function.__module__ not in self.known_as or name not in self.names:
             return None
         digest = digest_code(function.__code__)
         for kind in (PATCHED, PRISTINE):
-            if digest in self.codes[kind].get(name, ()):
+            if digest in self.codes[kind].get(name, ()) and self._has_defaults(function, kind):
                 return kind
-        return OTHER
+        # what a decorator puts around a function calls itself as that does
+        return None if "__wrapped__" in function.__dict__ else OTHER
+
+    def _has_defaults(self, function: types.FunctionType, kind: str) -> bool:
+        """Whether a function has the literal defaults that one of its name has in a source."""
+        known = self.defaults[kind].get(function.__qualname__)
+        return not known or any(
+            len(literals) == len(function.__defaults__ or ())
+            and all(map(_may_be, literals, function.__defaults__ or ()))
+            and all(
+                _may_be(value, (function.__kwdefaults__ or {}).get(name, _ABSENT))
+                for name, value in by_name.items()
+            )
+            for literals, by_name in known
+        )
 
     def look_at(self, module: types.ModuleType) -> dict[str, str]:
         """Return what a loaded module has of each name that differs."""
@@ -148,11 +239,18 @@ class Subject:
             ):
                 found[name] = self._judge_value(name, _attribute(module, name))
         for name in sorted(self.names - found.keys()):
-            old, new = name in self.codes[PRISTINE], name in self.codes[PATCHED]
-            if old != new:
-                there = _attribute(module, name) is not _ABSENT
-                found[name] = PATCHED if there == new else PRISTINE
+            if "<" not in name:  # no name leads to what has none
+                found[name] = self._judge_name(name, _attribute(module, name))
         return found
+
+    def _judge_name(self, name: str, value: Any) -> str:
+        """Judge by what is bound where a function of this module should be, and is not."""
+        old, new = name in self.codes[PRISTINE], name in self.codes[PATCHED]
+        if name in self.loose:
+            return UNKNOWN
+        if old != new:
+            return PATCHED if (value is not _ABSENT) == new else PRISTINE
+        return OTHER  # somebody has put something else in its place
 
     def _differs(self, name: str) -> bool:
         if (name in self.before) != (name in self.after):
@@ -163,11 +261,17 @@ class Subject:
         old, new = name in self.before, name in self.after
         if old != new:
             return PATCHED if (value is not _ABSENT) == new else PRISTINE
-        value = getattr(value, "value", value)  # of an enum's member
+        if issubclass(type(value), enum.Enum):
+            value = value._value_
         for kind, known in ((PATCHED, self.after[name]), (PRISTINE, self.before[name])):
             if known is not _ABSENT and _same(known, value):
                 return kind
         return UNKNOWN
+
+
+def _may_be(literal: Any, value: Any) -> bool:
+    """Whether a default that is no literal, or this one, can be a value."""
+    return literal is _ABSENT or _same(literal, value)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -276,19 +380,21 @@ def holders(subjects: Mapping[str, Subject]) -> Iterator[dict[str, str]]:
     takes half a minute with vLLM loaded, 2026-11-30); only what is found is then searched for.
     """
     gc.collect()
+    known = {name: subject for subject in subjects.values() for name in subject.known_as}
     stale = {
         id(item): (item, state)
         for item in gc.get_objects()
         if type(item) is types.FunctionType
-        and (subject := subjects.get(str(item.__module__))) is not None
+        and (subject := known.get(str(item.__module__))) is not None
         and (state := subject.judge(item)) not in (None, PATCHED)
     }
     if not stale:
         return
-    owned = {id(f) for name in subjects for f in _functions_in(sys.modules[name])}
+    modules = [subject.module for subject in subjects.values() if subject.module is not None]
+    owned = {id(function) for module in modules for function in _functions_in(module)}
     missing = set(stale) - owned
     for name, module in list(sys.modules.items()):
-        if name in subjects or not issubclass(type(module), types.ModuleType):
+        if name in known or not issubclass(type(module), types.ModuleType):
             continue
         for key, value in list(_own(module).items()):
             for words, function in held_in(value):
@@ -309,17 +415,19 @@ def inspect(request: Mapping[str, Any]) -> dict[str, Any]:
     subjects: dict[str, Subject] = {}
     modules: list[dict[str, Any]] = []
     for entry in request["modules"]:
-        module = sys.modules.get(entry["module"])
+        subject = Subject(entry)
+        module = subject.find()
         row = {"module": entry["module"], "path": entry["path"], "file": None, "names": {}}
         modules.append({**row, "loaded": module is not None})
         if module is None:
             continue
         modules[-1]["file"] = getattr(module, "__file__", None)
         if entry["pristine"] is not None or entry["patched"] is not None:
-            subject = subjects[entry["module"]] = Subject(entry)
+            subjects[entry["module"]] = subject
             modules[-1]["names"] = subject.look_at(module)
     return {
         "pid": os.getpid(),
+        "began": _BEGAN,
         "python": sys.version.split()[0],
         "command": list(getattr(sys, "orig_argv", sys.argv)),
         "modules": modules,

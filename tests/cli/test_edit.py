@@ -310,6 +310,8 @@ def test_modes_are_kept_and_ignored_files_are_not_taken(store: Path, opened: Pat
         ("vllm/blob.py", b"a\0b", "is binary, expected text\nhint: put whole binary files in an "),
         ("tests/test_x.py", b"1\n", "is a new file that no wheel would hold, expected a file of "),
         ("vllm/repo/.git", b"", "git add failed: "),
+        (SIZE, b"<<<<<<< HEAD\nx = 1\n", "line 1 is a conflict marker: <<<<<<< HEAD\nhint: edit"),
+        ("vllm/new_one.py", b"x = (\n", "line 1 does not compile: '(' was never closed"),
     ],
 )
 def test_what_no_patch_can_hold_is_refused(
@@ -576,7 +578,7 @@ def test_a_later_patch_on_ground_that_changed_needs_a_word(
     change(opened, SIZE, b"def twice(n):", b"def twice(n, m=0):")
     change(opened, SIZE, b"n + n", b"n + m")
     assert run(["record"]) in (0, 1)
-    change(opened, SIZE, b"def twice(n", b"def twice(m, n")
+    change(opened, SIZE, b"def twice(n, m=0)", b"def twice(m, n=0)")
     before = read(store)
     assert run(["record"]) == 1
     assert "say --accept-drift where that is right all the same" in capsys.readouterr().err

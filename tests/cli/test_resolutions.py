@@ -312,3 +312,34 @@ def test_a_dry_move_onto_a_tree_replays_and_writes_nothing(
     assert run(["rebase", "--target", "../vllm", "--from", "v0.28.0", "--json"]) == 0
     assert replayed(report(capsys, check)) == [("0.30.0", "carried")]
     assert files(resolved) == before
+
+
+CALLS = "vllm/calls.py"
+
+
+def test_a_replay_is_held_against_the_release_that_it_was_made_for(
+    store: Path, trees: Trees, capsys: Out, check: Check
+) -> None:
+    def shifted(callee: bytes) -> dict[str, bytes]:
+        return {**CHANGED, CALLS: callee}
+
+    there = b"def shift(blocks, by=4, more=0):\n    return blocks << by\n"
+    trees["v0.30.0"] = tree("0.30.0", shifted(there))
+    trees["v0.31.0"] = tree("0.31.0", shifted(there.replace(b"by=4", b"up=True, by=4")))
+    trees["v0.32.0"] = tree("0.32.0", shifted(there.replace(b"<<", b"*")))
+    run(["rebase", "v0.30.0"])
+    edited = b"from vllm.calls import shift\n" + CHANGED[PAGES].replace(
+        b"blocks << 4", b"shift(blocks, 5, 1)"
+    )
+    write(store, f".patchkit/rebase/files/{PAGES}", edited)
+    assert run(RESOLVE) == 0
+    assert run(["rebase", "v0.32.0", "--from", "v0.28.0"]) == 0
+    capsys.readouterr()
+    assert run(["rebase", "v0.31.0", "--from", "v0.28.0", "--json"]) == 3
+    (outcome,) = report(capsys, check)["outcomes"]
+    assert [drift["text"] for drift in outcome["drifts"]] == [
+        "argument 2 of `shift` binds to `by` in 0.30.0 (vllm/calls.py:1) and to `up` in 0.31.0 "
+        "(vllm/calls.py:1); argument 3 of `shift` binds to `more` in 0.30.0 (vllm/calls.py:1) and "
+        "to `by` in 0.31.0 (vllm/calls.py:1)"
+    ]
+    run(["rebase", "--abort"])

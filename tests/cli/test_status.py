@@ -20,6 +20,7 @@ from patchkit.repository.log import format_log, read_log
 from patchkit.repository.store import read_stored
 from patchkit.repository.verdicts import read_tests, source_digest
 from patchkit.series.proof_digest import digest_tests
+from patchkit.series.resolutions import format_resolutions
 from patchkit.series.verdict import Colour, StoredVerdict, Verdict, format_verdicts
 from patchkit.tree import SourceTree
 from patchkit.upstream.pins import Artifact, Pins, Release
@@ -36,6 +37,7 @@ from tests.cli.test_rebase import (
     write,
 )
 from tests.cli.test_rebase import store as store
+from tests.test_replay import resolution
 
 Check = Callable[[dict[str, Any]], None]
 Out = pytest.CaptureFixture[str]
@@ -527,6 +529,13 @@ def test_an_answer_is_kept_until_something_that_it_was_made_from_changes(
     made = verdict(asked, "0.30.0", "pages.patch", Verdict.SUPERSEDED, "0.28.0")
     write(asked, "patches/verdicts.toml", format_verdicts([made]))
     assert kept() == [True, False]
+    assert kept() == [True, True]
+    remembered = resolution()
+    write(asked, "patches/resolutions.toml", format_resolutions([remembered]))
+    assert kept() == [False, False]
+    # where it was used since makes no difference
+    used = replace(remembered, used_on=("0.30.0",))
+    write(asked, "patches/resolutions.toml", format_resolutions([used]))
     assert kept() == [True, True]
     trees.clear()  # nothing is opened
     assert kept() == [True, True]

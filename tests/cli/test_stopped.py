@@ -1,5 +1,6 @@
 """A rebase that has stopped: its status, its note, and what git shows of the files to edit."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -392,3 +393,71 @@ def test_the_note_of_a_drift_offers_to_accept_it(store: Path, trees: Trees) -> N
     text = conflicting(store, trees, {PAGES: base[PAGES].replace(b"stride = 1", b"width = 1")})
     assert "## Hunk 1: drifted\n" in text
     assert 'patchkit rebase --continue --accept-drift --reason "why"  # takes what drifted' in text
+
+
+# Edits that nobody can have meant ----------------------------------------------------------------
+
+SPOILT = {
+    "markers": (
+        FIRST.replace(b"    total", b"<<<<<<< HEAD\n    total", 1) + b">>>>>>> theirs\n",
+        "line 6 is a conflict marker: <<<<<<< HEAD",
+    ),
+    "syntax": (FIRST + b"x = (\n", "line 12 does not compile: '(' was never closed"),
+    "scope": (FIRST + b"return 1\n", "line 12 does not compile: 'return' outside function"),
+    "crlf": (FIRST.replace(b"\n", b"\r\n"), "the lines end in CR LF, and did not before"),
+    "bom": (
+        b"\xef\xbb\xbf" + FIRST,
+        "the file begins with a byte order mark, which it did not have before",
+    ),
+    "empty": (b"\n", "nothing is left in the file"),
+    "layout": (
+        BOTH[PAGES].replace(b"import math\n", b"import math \n\n") + b"\n",
+        "nothing was changed but blank lines and the ends of lines",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_an_edit_that_was_saved_too_early_is_refused_and_kept(
+    store: Path, name: str, capsys: Out
+) -> None:
+    run(["rebase", "v0.30.0"])
+    before = files(store)
+    data, text = SPOILT[name]
+    write(store, COPY, data)
+    capsys.readouterr()
+    assert run(["rebase", "--continue", "--reason", "shifts now"]) == 1
+    assert capsys.readouterr().err.splitlines()[0] == f"error: {COPY}: {text}"
+    assert files(store) == before
+    assert (store / COPY).read_bytes() == data
+    write(store, COPY, FIRST)
+    assert run(["rebase", "--continue", "--reason", "shifts now"]) == 3
+    assert b'reason = "shifts now"' in files(store)["patches/resolutions.toml"]
+
+
+def test_an_edit_that_takes_back_what_had_landed_is_refused(
+    store: Path, trees: Trees, capsys: Out
+) -> None:
+    alone(store)
+    tail = b"".join(b"\n\ndef far%d():\n    return 1\n" % n for n in range(4))
+    base = {PAGES: BASE[PAGES] + tail}
+    trees["v0.28.0"] = tree("0.28.0", base)
+    trees["v0.30.0"] = tree("0.30.0", {PAGES: CHANGED[PAGES] + tail})
+    both = {PAGES: AUTHORED[PAGES] + tail + b"WIDE = 3\n"}
+    write(store, "patches/v0.28.0/pages.patch", patch(base, both))
+    run(["rebase", "v0.30.0"])
+    copy = (store / COPY).read_bytes()
+    solved = copy.replace(b"blocks << 4", b"(blocks << 4) + 1")
+    before = files(store)
+    capsys.readouterr()
+    write(store, COPY, solved.replace(b"WIDE = 3\n", b""))
+    assert run(["rebase", "--continue", "--reason", "x"]) == 1
+    assert capsys.readouterr().err.splitlines()[0] == (
+        f"error: {COPY}: takes back hunk 2, which had landed"
+    )
+    assert files(store) == before
+    # what is changed of it is settled with the rest, and no longer said to have landed by itself
+    write(store, COPY, solved.replace(b"WIDE = 3\n", b"WIDE = 4\n"))
+    assert run(["rebase", "--continue", "--reason", "x", "--json"]) == 0
+    outcomes = json.loads(capsys.readouterr().out)["outcomes"]
+    assert [o["method"] for o in outcomes] == ["adaptation", "adaptation"]

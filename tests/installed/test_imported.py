@@ -419,3 +419,137 @@ def test_values_are_those_bound_at_the_top() -> None:
     }  # fmt: skip
     assert "D" in found
     assert os.environ.get("PATCHKIT_PROBE") is None
+
+
+# What is hard to tell ----------------------------------------------------------------------------
+
+
+def shape(here: Any, kit: Any, old: bytes, new: bytes) -> None:
+    """Have the series change one text to another, in `vllm/shape.py`."""
+    here.files = here.release = {**here.files, "vllm/shape.py": old}
+    here.series(two=kit.patch("two", here.files, {**here.files, "vllm/shape.py": new}))
+    here.install()
+
+
+WRAPPED = b"""\
+import contextlib
+import functools
+
+
+def around(function):
+    @functools.wraps(function)
+    def wrapper(*args):
+        return function(*args)
+
+    return wrapper
+
+
+@contextlib.contextmanager
+def opened(x):
+    yield x
+
+
+class Shape:
+    @around
+    def area(self):
+        return 16
+
+
+def by_hand(x):
+    return x
+
+
+by_hand = around(by_hand)
+"""
+NEW_WRAPPED = (
+    WRAPPED.replace(b"yield x", b"yield x + 1")
+    .replace(b"16", b"32")
+    .replace(b"def by_hand(x):\n    return x", b"def by_hand(x):\n    return x + 1")
+)
+ADDED = (
+    WRAPPED
+    + b"""
+
+if len(LIMITS) > 99:
+    def never():
+        return 1
+
+
+def taken():
+    return 1
+
+
+del taken
+SQUARES = tuple(n * n for n in LIMITS)
+BY_NAME = {"one": lambda: 1}
+"""
+)
+ADDED = b"LIMITS = (1, 2)\n" + ADDED
+
+
+@pytest.mark.parametrize("new", [NEW_WRAPPED, ADDED])
+def test_what_stands_around_or_behind_code_is_no_other_code(
+    here: Any, kit: Any, verify: Verify, new: bytes
+) -> None:
+    shape(here, kit, WRAPPED, new)
+    assert states(verify("--release", "0.99.0", status=3)) == [{"vllm.shape": "pristine"}]
+    here.apply()
+    assert states(verify(status=0)) == [{"vllm.shape": "patched"}]
+
+
+STALE = """
+from pathlib import Path
+path = Path(sys.path[1], "vllm/shape.py")
+new = path.read_bytes()
+path.write_bytes(Path("old.py").read_bytes())
+import vllm.shape
+path.write_bytes(new)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "state"),
+    [
+        (b"def f(x=1):\n    return x\n", b"def f(x=2):\n    return x\n", "pristine"),
+        (b"class A:\n    def f(self, *, x=1): ...\n", b"class A:\n    def f(self, *, x=2): ...\n",
+         "pristine"),
+        (b"x = len('a')\n", b"x = len('b')\n", "untold"),
+        (b"x = len('a')\n", b"# why\nx = len('a')\n", "patched"),
+    ],
+)  # fmt: skip
+def test_a_file_written_since_says_nothing_of_what_was_loaded(
+    here: Any, kit: Any, verify: Verify, old: bytes, new: bytes, state: str
+) -> None:
+    shape(here, kit, old, new)
+    here.apply()
+    assert states(verify(status=0)) == [{"vllm.shape": "patched"}]
+    here.write("old.py", old)
+    document = verify(*program(here, STALE), status=0 if state == "patched" else 3)
+    assert states(document) == [{"vllm.shape": state}]
+    if state == "untold":
+        assert said(document) == [
+            "vllm.shape cannot be told: its file was written after the process began"
+        ]
+
+
+def test_what_a_plugin_put_in_its_place_is_other_code(here: Any, verify: Verify) -> None:
+    here.apply()
+    here.write("plugin.py", b"def total(specs):\n    return 7\n")
+    text = """
+sys.path.insert(1, ".")
+import plugin, vllm.size
+vllm.size.total = plugin.total
+"""
+    document = verify(*program(here, text.replace("insert(1", "insert(2")), status=3)
+    assert said(document) == ["vllm.size is changed: total"]
+
+
+def test_a_module_that_is_run_as_the_program_is_looked_at(
+    here: Any, verify: Verify, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(here.packages))
+    command = ["--", sys.executable, "-m", "vllm.size"]
+    document = verify("--release", "0.99.0", *command, status=3)
+    assert said(document) == ["vllm.size is pristine: total"]
+    here.apply()
+    assert states(verify(*command, status=0)) == [{"vllm.size": "patched"}]

@@ -284,3 +284,20 @@ def test_a_mode_that_stays_is_no_part_of_the_change() -> None:
 def test_blank_lines_make_no_likeness() -> None:
     blank = sections({}, {"x": b"a\n\n\n\n\n"})
     assert likeness(blank, sections({}, {"x": b"b\n\n\n\n\n"})) == 0
+
+
+LONG = "def long(x):\n" + "".join(f"    step{n}(x)\n" for n in range(12)) + "    return x\n"
+
+
+def test_the_same_line_at_the_other_end_of_a_definition_has_moved() -> None:
+    early = sections(LONG, edit(LONG, "    step1(x)\n", "    step1(x)\n    mine(x)\n"))
+    late = sections(LONG, edit(LONG, "    step9(x)\n", "    step9(x)\n    mine(x)\n"))
+    for pair in (compare(early, late), compare(late, early)):
+        assert (pair.state, pair.notes) == (State.MOVED, ("other lines all around `mine(x)`",))
+
+
+def test_a_change_that_kept_one_neighbour_on_its_side_has_not_moved() -> None:
+    other = edit(LONG, "    step0(x)\n    step1(x)\n", "    other(x)\n")
+    for old, new in (("step3(x)\n", "step3(x, 1)\n"), ("step2(x)\n", "step2(x)\n    mine(x)\n")):
+        one = sections(LONG, edit(LONG, old, new))
+        assert compare(one, sections(other, edit(other, old, new))).state.unchanged
