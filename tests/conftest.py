@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from patchkit.stacking import rebase
 from patchkit.stacking.rebase import RebaseResult
 from tests.evidence.truth import problems
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("patchkit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patchkit")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -224,7 +224,7 @@ def _show_header(document: dict[str, Any]) -> None:
         for line in wrapped(f"{item['field']}: {first}", "", " "):
             say(line)
         for text in more:
-            for line in wrapped(text, " ") if text else ["."]:
+            for line in wrapped(text, " ") if text else [" ."]:
                 say(line)
     for text in document["text"].split("\n") if document["text"] else ():
         say(text)
