@@ -442,3 +442,11 @@ def test_a_shell_is_offered_what_is_meant(
     (param,) = (param for param in found.params if param.name == name)
     items = param.type.shell_complete(click.Context(found), param, typed)
     assert [item.value for item in items] == offered
+
+
+def test_a_header_is_shown_as_it_is_written(capsys: Out) -> None:
+    from patchkit.cli.render_know import _show_header
+
+    fields = [{"field": "Description", "value": "One\n\nmore"}, {"field": "Reason", "value": "why"}]
+    _show_header({"header": fields, "text": "free"})
+    assert capsys.readouterr().out == "Description: One\n .\n more\nReason: why\nfree\n"
