@@ -62,6 +62,8 @@ class Recorded:
 def refuse_moved_ground(opened: OpenedTree, stack: Stack) -> None:
     """Raise PatchkitError where stored patches, or the place of the work tree, are not as known."""
     path, state = opened.path, opened.state
+    # the person may have moved the branch itself
+    back = f"git -C {state.path} checkout -B {worktree.BRANCH} {state.commit[:12]}"
     if digests(stack.stored) != dict(state.sources) and not _stands_on(opened, stack):
         git = f"git -C {state.path}"
         save = f"{git} add -A && {git} diff --cached {state.commit[:12]}"
@@ -74,7 +76,7 @@ def refuse_moved_ground(opened: OpenedTree, stack: Stack) -> None:
         raise PatchkitError(
             "stands where it was before it was brought to another patch",
             place=state.path,
-            hint=f"`git -C {state.path} checkout {worktree.BRANCH}` where you went back yourself; "
+            hint=f"`{back}` where you went back yourself; "
             "where a run was killed, save what you changed since, then `patchkit edit --discard`",
         )
     busy = worktree.is_busy(path)
@@ -94,7 +96,7 @@ def refuse_moved_ground(opened: OpenedTree, stack: Stack) -> None:
         raise PatchkitError(
             "stands below the patch that is edited, so that its changes would undo others",
             place=state.path,
-            hint=f"`git -C {state.path} checkout {worktree.BRANCH}` goes back to it",
+            hint=f"`{back}` goes back to it",
         )
 
 

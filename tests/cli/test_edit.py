@@ -277,14 +277,14 @@ def test_an_amended_patch_is_recorded(store: Path, opened: Path) -> None:
 def test_a_tree_that_stands_below_its_patch_is_not_recorded(
     store: Path, opened: Path, capsys: Out
 ) -> None:
-    before = read(store)
-    for where in ("HEAD~1", "HEAD~1"):
-        git(opened, "checkout", "-q", where)
+    before, last = read(store), git(opened, "rev-parse", "HEAD")[:12]
+    for words in (["checkout", "-q"], ["checkout", "-q"], ["reset", "-q", "--hard"]):
+        git(opened, *words, "HEAD~1" if words[0] == "checkout" else "edit~1")
         assert run(["record"]) == 1
         place = opened
         assert capsys.readouterr().err == (
             f"error: {place}: stands below the patch that is edited, so that its changes would "
-            f"undo others\nhint: `git -C {place} checkout edit` goes back to it\n"
+            f"undo others\nhint: `git -C {place} checkout -B edit {last}` goes back to it\n"
         )
     assert read(store) == before
 
