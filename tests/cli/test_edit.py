@@ -417,9 +417,15 @@ def test_needs_of_another_folder_are_declared_with_it(store: Path, capsys: Out) 
     change(store / WHERE, SIZE, b"n + n", b"2 * n")
     path = store / "port/v0.28.0/mid.patch"
     path.write_bytes(path.read_bytes().replace(b"Depends-On: patches/two\n", b""))
+    three = store / "patches/v0.28.0/three.patch"
+    three.write_bytes(three.read_bytes().replace(b"Depends-On: two\n", b""))
     capsys.readouterr()
     assert run(["record", "--depends"]) == 0  # a header of another folder is left alone
-    assert "  declare in port/mid.patch: Depends-On: patches/two" in said(capsys)
+    lines = said(capsys)
+    assert "  declare in port/mid.patch: Depends-On: patches/two" in lines
+    names = [line.split(" needs ")[0] for line in lines if line.startswith("declared: ")]
+    assert names == ["declared: patches/three.patch"]
+    assert b"\nDepends-On: two\n" in three.read_bytes()
 
 
 def test_an_edit_of_a_statement_that_another_patch_edits_is_told(
@@ -630,15 +636,18 @@ def test_headers_and_later_patches_may_be_changed_while_the_tree_is_open(
 ) -> None:
     change(opened, SIZE, b"n + n", b"2 * n")
     one, four = (store / f"patches/v0.28.0/{name}.patch" for name in ("one", "four"))
-    one.write_bytes(one.read_bytes().replace(b"too small", b"tiny"))
+    one.write_bytes(one.read_bytes().replace(b"Double the size", b"Double it"))
+    (opened / OTHER).chmod(0o755)
     four.write_bytes(four.read_bytes().replace(b"NEW = 1", b"NEW = 4"))
     assert run(["record"]) == 0
-    assert b"too small" not in one.read_bytes()
+    assert b"Double it" in one.read_bytes()
+    assert "Double it" in git(opened, "log", "--format=%b")
     assert b"NEW = 4" in four.read_bytes()
     assert b"+    return 2 * n\n" in (store / "patches/v0.28.0/two.patch").read_bytes()
     assert git(opened, "status", "--porcelain") == ""
     assert git(opened, "show", "refs/patchkit/series:vllm/new.py") == "NEW = 4\n"
     assert run(["check", "--frozen"]) == 0
+    one.write_bytes(one.read_bytes().replace(b"Double it", b"Double the size"))
     change(opened, SIZE, b"2 * n", b"n * 2")
     assert run(["record"]) == 0
 

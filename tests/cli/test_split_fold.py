@@ -693,9 +693,13 @@ def test_a_series_that_a_stopped_rebase_began_with_stays_as_it_is(
 ) -> None:
     trees["v0.29.0"] = tree(edited(BASE, SIZE, b"blocks * 16", b"blocks * 17"), "0.29.0")
     assert run(["rebase", "v0.29.0"]) == 3
+    new = format_files(diff_files(FOUR, edited(FOUR, OTHER, b"def third", b"def fourth")))
+    write(store, "new.patch", new)
+    trees["0.28.0"] = trees["v0.28.0"]
     before = read(store)
     capsys.readouterr()
-    for words in (["drop", "four", "--reason", "x"], ["rename", "one", "uno"]):
+    drop, rename = ["drop", "four", "--reason", "x"], ["rename", "one", "uno"]
+    for words in (drop, rename, ["import", "new.patch", "--base", "0.28.0"]):
         assert run(words) == 1
         assert capsys.readouterr().err == (
             f"error: {AT}: a rebase onto v0.29.0 has stopped that began with it\n"

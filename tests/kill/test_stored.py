@@ -1,7 +1,4 @@
-"""Commands that write the store, killed with SIGKILL at every step: all of it is there, or nothing.
-
-What git does in a process of its own is one step; the work tree is looked at with the next command.
-"""
+"""Commands that change stored patches, killed at every step: all of it is there, or nothing."""
 
 from __future__ import annotations
 
@@ -12,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from patchkit.cli import run
-from patchkit.diff import diff_files, format_files
-from tests.editing.store import BASE, FOUR, OTHER, SIZE, edited, lay_out, read, tree, write
+from tests.editing.store import lay_out, read, tree, write
 from tests.kill.steps import killed_at_each_step
 
 WHERE = ".patchkit/edit/v0.28.0"
@@ -60,9 +56,7 @@ def check_kills(store: Path, words: list[str], again: list[str] | None = None) -
     ended = []
     for killed in killed_at_each_step(store, store.parent / "killed", lambda: run(words)):
         os.chdir(killed.folder)
-        assert (
-            run(["check"]) == 0
-        )  # finishes what was begun, and says of what is there that it is sound
+        assert run(["check"]) == 0  # finishes what was begun; what is there is sound
         found = stored(killed.folder)
         assert found in (before, done), killed.step
         ended.append(found == done)
@@ -74,14 +68,6 @@ def check_kills(store: Path, words: list[str], again: list[str] | None = None) -
     assert ended[0] is False
     assert ended[-1] is True
     assert ended == sorted(ended)  # what was done is not undone by a kill that comes later
-
-
-def test_record(store: Path) -> None:
-    assert run(["edit", "two"]) == 0
-    file = store / WHERE / SIZE
-    file.write_bytes(file.read_bytes().replace(b"n + n", b"2 * n"))
-    check_kills(store, ["record"])
-    assert b"2 * n" in stored(store.parent / "done")["patches/v0.28.0/two.patch"]
 
 
 def test_record_of_a_new_patch(store: Path) -> None:
@@ -101,21 +87,3 @@ def test_fold(store: Path) -> None:
 
 def test_rename(store: Path) -> None:
     check_kills(store, ["rename", "two", "twice"])
-
-
-def test_import(store: Path) -> None:
-    after = edited(FOUR, OTHER, b"def second(x):\n    y = x", b"def second(x):\n    y = x + 1")
-    patch = b"Description: Add one\n\n" + format_files(diff_files(FOUR, after))
-    write(store.parent, "more.patch", patch)
-    assert BASE[OTHER] == FOUR[OTHER]
-    path = str(store.parent / "more.patch")
-    check_kills(store, ["import", path, "--base", "v0.28.0", *FIELDS])
-
-
-def test_edit(store: Path) -> None:
-    for killed in killed_at_each_step(store, store.parent / "killed", lambda: run(["edit", "two"])):
-        os.chdir(killed.folder)
-        assert run(["edit", "two"]) == 0
-        assert (killed.folder / WHERE / SIZE).read_bytes().count(b"def twice") == 1
-        assert run(["edit", "--close"]) == 0
-        assert list((killed.folder / WHERE).parent.iterdir()) == []
