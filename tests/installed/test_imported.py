@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from patchkit import cli
+from patchkit.verifying.loaded import Imported, LoadedModule, LoadedState, Process, faults
 from patchkit.verifying.probe import codes_of, values_of
 from tests.cli.conftest import _check as check
 
@@ -553,3 +554,12 @@ def test_a_module_that_is_run_as_the_program_is_looked_at(
     assert said(document) == ["vllm.size is pristine: total"]
     here.apply()
     assert states(verify(*command, status=0)) == [{"vllm.size": "patched"}]
+
+
+def test_a_process_that_could_not_report_is_no_pass() -> None:
+    module = LoadedModule("vllm.size", "vllm/size.py", "/site/vllm/size.py", LoadedState.PATCHED)
+    process = Process(1, ("python",), (module,), ())
+    assert Imported((process,)).ok
+    silent = Imported((process,), ("process 2: KeyError: 'x'",))
+    assert not silent.ok
+    assert list(faults(silent)) == ["process 2: KeyError: 'x'"]
