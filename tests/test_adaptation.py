@@ -9,11 +9,13 @@ import pytest
 
 from patchkit import PatchkitError, RebaseResult, SourceTree
 from patchkit.diff import Hunk, parse_patch
+from patchkit.outcome import Replayed
 from patchkit.placing.adaptation import (
     Adaptation,
     apply_adaptation,
     check_adaptation,
     fingerprint_definition,
+    key_of,
     make_adaptation,
 )
 from patchkit.placing.fingerprint import fingerprint_hunk
@@ -160,6 +162,15 @@ def test_adaptation_for_another_release_says_nothing_about_this_one() -> None:
     (outcome,) = result.outcomes
     assert outcome.method == "exact"
     assert result.tree.files[PATH].decode() == AUTHORED
+
+
+def test_one_that_is_used_on_a_further_release_is_said_to_be_replayed() -> None:
+    (outcome,) = move(TARGET, adaptation(), version="0.30.0").outcomes
+    key = key_of("p", adaptation())
+    assert outcome.replayed == Replayed(key, "0.29.0", "upstream calls c now", "exact")
+    for version in ("0.29.0", None):
+        (outcome,) = move(TARGET, adaptation(), version=version).outcomes
+        assert (outcome.method, outcome.replayed) == ("adaptation", None)
 
 
 def test_adaptation_is_used_on_a_tree_of_unknown_version_whose_content_matches() -> None:

@@ -7,6 +7,7 @@ either changes, its hunks are in conflict again.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -73,6 +74,12 @@ class Replay(Adaptation):
         """Which resolution it is, and why it may be used here."""
         made = f"resolved for {self.replayed.release}: {self.replayed.reason}"
         return (Evidence("resolution", made), *self.proof)
+
+
+def key_of(patch: str, made: Adaptation) -> str:
+    """Return what tells an adaptation, and the resolution that it is, apart from others."""
+    said = "\0".join((patch, made.release, made.path, *made.base_hunks))
+    return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
 
 
 def fingerprint_definition(content: bytes, name: str) -> str | None:

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from patchkit.diff.lines import diff_lines
 from patchkit.diff.model import Hunk
 from patchkit.errors import PatchkitError
-from patchkit.outcome import Method, Status
+from patchkit.outcome import Method, Replayed, Status
 from patchkit.placing.adaptation import (
     Adaptation,
     Replay,
     apply_adaptation,
     check_adaptation,
     definitions_around,
+    key_of,
 )
 from patchkit.placing.landed import Landing, Missing, Span, authored_lines, shift_lines
 from patchkit.placing.place_file import place_file
@@ -194,7 +195,7 @@ def _adapt(
     changed = diff_lines(content.splitlines(True), adapted.splitlines(True))
     verdict = Verdict(
         Status.PLACED, path=path, method=Method.ADAPTATION, evidence=adaptation.evidence,
-        replayed=adaptation.replayed if isinstance(adaptation, Replay) else None,
+        replayed=_replayed(adaptation, plan, target),
         definition_after=definitions_around(
             content, adapted,
             [(c.old_start + 1, c.old_end) for c in changed if c.old_end > c.old_start],
@@ -215,6 +216,16 @@ def _adapt(
         if other == path:
             spans[number] = (path, *shift_lines((low, high), changed))
     spans.update(dict.fromkeys(adaptation.hunks, (path, first, last)))
+
+
+def _replayed(adaptation: Adaptation, plan: PatchPlan, target: SourceTree) -> Replayed | None:
+    """Return which decision is used again; none where it was made for this very release."""
+    if isinstance(adaptation, Replay):
+        return adaptation.replayed
+    if target.version in (None, adaptation.release):
+        return None
+    key = key_of(plan.patch.name, adaptation)
+    return Replayed(key, adaptation.release, adaptation.reason, "exact")
 
 
 def _spans(draft: _Draft) -> dict[int, Span]:

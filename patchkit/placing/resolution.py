@@ -8,14 +8,13 @@ has changed since.
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchkit.diff import Hunk, diff_files, format_hunk, parse_patch
 from patchkit.diff.lines import Change, diff_lines
 from patchkit.diff.model import split_lines
-from patchkit.placing.adaptation import Adaptation, fingerprint_definition
+from patchkit.placing.adaptation import Adaptation, fingerprint_definition, key_of
 from patchkit.placing.fingerprint import fingerprint_hunk
 from patchkit.placing.plan import PatchPlan
 from patchkit.syntax.build import try_module
@@ -71,12 +70,6 @@ class Resolution:
                 return None
             found += same
         return tuple(found)
-
-
-def key_of(patch: str, made: Adaptation) -> str:
-    """Return what tells the resolution that an adaptation is apart from others."""
-    said = "\0".join((patch, made.release, made.path, *made.base_hunks))
-    return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
 
 
 def _hunks(path: str, text: str) -> tuple[Hunk, ...]:

@@ -12,8 +12,7 @@ from patchkit.config import Config
 from patchkit.diff import parse_patch
 from patchkit.diff.model import Patch
 from patchkit.errors import PatchkitError
-from patchkit.placing.adaptation import Adaptation
-from patchkit.placing.resolution import key_of
+from patchkit.placing.adaptation import Adaptation, key_of
 from patchkit.repository.applied import apply_series
 from patchkit.repository.log import format_log, log_path, read_log
 from patchkit.repository.logged import logged
