@@ -138,12 +138,8 @@ def command(
         what = "--test is for a release" if test else "--python is for --test"
         raise UsageError(what, place="patchkit rebase")
     _check_details(steps, hunks=hunks, yes=yes, reason=reason, accept_drift=accept_drift)
-    if as_json and table:
-        raise UsageError("--table and --json are two things", place="patchkit rebase")
-    if (abort or status) and (table or history):
-        what = "--table" if table else "--history"
-        raise UsageError(f"{what} is for a step that moves", place="patchkit rebase")
     report = Report(as_json, table, history)
+    _check_report(report, moves=not (abort or status))
     config = here()
     workspace = Workspace(config.state_folder)
     if status:
@@ -167,6 +163,14 @@ def command(
         if test:
             _test(config, workspace, normalise_version(request.target), python)
         return _run(config, workspace, request, report)
+
+
+def _check_report(report: Report, *, moves: bool) -> None:
+    if report.as_json and report.table:
+        raise UsageError("--table and --json are two things", place="patchkit rebase")
+    if not moves and (report.table or report.history):
+        what = "--table" if report.table else "--history"
+        raise UsageError(f"{what} is for a step that moves", place="patchkit rebase")
 
 
 def _test(config: Config, workspace: Workspace, release: str, python: str | None) -> None:

@@ -46,6 +46,20 @@ def promoted(specs):
 """
 NEW = OLD.replace(b"max(specs)", b"sum(specs)")
 
+# A program that loads what lay there before the patch, and one that loads it anew.
+LOAD_OLD = """
+import collections, importlib, shutil
+from pathlib import Path
+path = Path(sys.path[1], "vllm/size.py")
+new = path.read_bytes()
+path.write_bytes(Path("old_size.py").read_bytes())
+"""
+RELOAD = """
+path.write_bytes(new)
+shutil.rmtree(path.with_name("__pycache__"), ignore_errors=True)
+importlib.reload(sys.modules["vllm.size"])
+"""
+
 
 @pytest.fixture
 def here(place: Any, kit: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -119,14 +133,13 @@ def test_a_process_that_was_running_before_has_the_old_code(here: Any, verify: V
     # the disk is patched all the same, and every hunk present
     here.apply()
     here.write("old_size.py", OLD)
-    text = """
-from pathlib import Path
-path = Path(sys.path[1], "vllm/size.py")
-new = path.read_bytes()
-path.write_bytes(Path("old_size.py").read_bytes())
+    text = (
+        LOAD_OLD
+        + """
 import vllm.size
 path.write_bytes(new)
 """
+    )
     document = verify(*program(here, text), status=3)
     assert document["state"] == "patched"
     assert said(document) == ["vllm.size is pristine: total"]
@@ -135,19 +148,15 @@ path.write_bytes(new)
 def test_from_imports_of_before_a_reload_are_named(here: Any, verify: Verify) -> None:
     here.apply()
     here.write("old_size.py", OLD)
-    text = """
-import importlib, shutil
-from pathlib import Path
-path = Path(sys.path[1], "vllm/size.py")
-new = path.read_bytes()
-path.write_bytes(Path("old_size.py").read_bytes())
+    text = (
+        LOAD_OLD
+        + """
 import vllm.plan
 from vllm.size import total as mine
 from vllm.size import promoted as unchanged
-path.write_bytes(new)
-shutil.rmtree(path.with_name("__pycache__"), ignore_errors=True)
-importlib.reload(sys.modules["vllm.size"])
 """
+        + RELOAD
+    )
     document = verify(*program(here, text), status=3)
     assert states(document) == [{"vllm.size": "patched"}]
     held = "holds the code without the patch: vllm.size.total"
@@ -170,12 +179,9 @@ def test_what_no_name_leads_to_is_found_and_nothing_lazy_is_loaded(
 ) -> None:
     here.apply()
     here.write("old_size.py", OLD)
-    text = """
-import collections, importlib, shutil
-from pathlib import Path
-path = Path(sys.path[1], "vllm/size.py")
-new = path.read_bytes()
-path.write_bytes(Path("old_size.py").read_bytes())
+    text = (
+        LOAD_OLD
+        + """
 import vllm.size
 
 class Lazy(collections.OrderedDict):
@@ -192,10 +198,9 @@ def closed(total):
     return lambda: total
 
 kept = closed(vllm.size.total)
-path.write_bytes(new)
-shutil.rmtree(path.with_name("__pycache__"), ignore_errors=True)
-importlib.reload(vllm.size)
 """
+        + RELOAD
+    )
     document = verify(*program(here, text), status=3)
     assert document["imported"]["command_status"] == 0
     assert said(document) == ["an object holds the code without the patch: vllm.size.total"]
