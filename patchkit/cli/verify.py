@@ -83,11 +83,11 @@ def command(
     """
     _check_usage(target, imported, modules, after_s, words)
     config = here()
+    site = None if target.endswith(".whl") else find_site(target, config.profile, python)
     with render.progress() as progress:
-        report = _verify(config, target, folder, release, python, progress)
+        report = _verify(config, site or Path(target), folder, release, progress)
     loaded = None
-    if imported:
-        site = find_site(target, config.profile, python)
+    if imported and site is not None:
         loaded = _imported(report, site, python, modules, after_s, words, quiet=as_json)
     document = _document(report, loaded)
     if as_json:
@@ -138,12 +138,12 @@ def _imported(
 
 def _verify(
     config: Config,
-    target: str,
+    subject: Site | Path,
     folder: Path | None,
     release: str | None,
-    python: str | None,
     progress: Progress,
 ) -> Report:
+    """Return what an installed tree or a wheel holds."""
     named = folder is not None or release is not None
 
     def given() -> Given:
@@ -151,13 +151,12 @@ def _verify(
         opener = None if source.is_export else tree_opener(config, progress)
         return Given(source, normalise_version(release) if release else None, opener)
 
-    if target.endswith(".whl"):
-        return verify_wheel(Path(target), given() if named else None)
-    site = find_site(target, config.profile, python)
-    recorded = not named and read_applied(site) is not None
+    if isinstance(subject, Path):
+        return verify_wheel(subject, given() if named else None)
+    recorded = not named and read_applied(subject) is not None
     # a repository says what is meant where nothing was recorded
     known = named or (not recorded and bool(series_source(config, None).releases()))
-    return verify_site(site, given() if known else None)
+    return verify_site(subject, given() if known else None)
 
 
 def _document(report: Report, imported: Imported | None) -> dict[str, Any]:
