@@ -58,9 +58,13 @@ def _read_object(path: Path, shown: str) -> Mapping[str, Any]:
         fact = f"is not text: byte {err.start} is not UTF-8"
         raise PatchkitError(fact, place=shown, expected=_EXPECTED) from err
     except (ValueError, RecursionError) as err:  # thousands of digits; thousands of brackets
-        raise PatchkitError("holds no JSON of a sane size", place=shown, expected=_EXPECTED) from err
+        raise PatchkitError(
+            "holds no JSON of a sane size", place=shown, expected=_EXPECTED
+        ) from err
     if not isinstance(value, dict):
-        kind = {list: "a list", str: "a text", type(None): "null"}.get(type(value), "a single value")
+        kind = {list: "a list", str: "a text", type(None): "null"}.get(
+            type(value), "a single value"
+        )
         raise PatchkitError(f"is {kind}, no JSON object", place=shown, expected=_EXPECTED)
     return value
 
@@ -109,7 +113,8 @@ def weights_bytes(folder: Path, shown: str) -> tuple[int, str]:
     else:
         found = sorted(path.name for path in folder.glob("*.safetensors"))
         names = [name for name in found if not name.startswith("consolidated")] or found
-        what = ", ".join(names) if len(names) < 3 else f"{len(names)} safetensors files"
+        what = names[0] if len(names) == 1 else f"{len(names)} files"
+        what += ", by name no consolidated ones" if len(names) < len(found) else ""
     if not names:
         raise PatchkitError(
             "the folder has no safetensors files", place=shown,

@@ -31,7 +31,7 @@ def plan_document(asked: Asked, outcomes: Sequence[Plan | Refusal]) -> dict[str,
     plans = [outcome for outcome in outcomes if isinstance(outcome, Plan)]
     fitting = [plan for plan in plans if plan.fits]
     fine = bool(fitting) if asked.compare else len(fitting) == len(outcomes)
-    auto = next((plan for plan in fitting if plan.format == "auto"), None) if asked.compare else None
+    auto = next((plan for plan in plans if plan.format == "auto"), None) if asked.compare else None
     return {
         "schema": "patchkit.kv-plan/1",
         "ok": fine,
@@ -100,7 +100,7 @@ def _plan(plan: Plan, lengths: Sequence[int], auto: Plan | None) -> dict[str, An
         "limit": plan.limit,
         "resident": [{"tokens": n, "requests": plan.resident(n)} for n in lengths],
         "bytes_per_token": bytes_per_token(plan),
-        "ratio_to_auto": plan.tokens / auto.tokens if auto and plan.fits else None,
+        "ratio_to_auto": plan.tokens / auto.tokens if auto and auto.tokens else None,
         "page_bytes": plan.page_bytes,
         "group_size": plan.group_size,
         "block_bytes": plan.block_bytes,

@@ -89,9 +89,7 @@ def _beside_weights(given: Given, card: str, model: Path, ranks: int) -> Memory:
         )  # fmt: skip
     if ranks > 1:
         notes.append(f"the weights are shared evenly: {exact(share)} on each of {ranks} ranks")
-    return Memory(
-        taken - share - overhead, card_bytes, utilisation, whole, overhead, tuple(notes)
-    )
+    return Memory(taken - share - overhead, card_bytes, utilisation, whole, overhead, tuple(notes))
 
 
 def _share(text: str | None) -> Decimal:

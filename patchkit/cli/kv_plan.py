@@ -21,9 +21,7 @@ class Tokens(click.ParamType):
 
     name = "tokens"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the number."""
         if isinstance(value, int):
             return value
@@ -47,7 +45,11 @@ _CHOICES = {
 @click.command(short_help="Say what a KV cache holds, and what its pages look like.")
 @click.argument("model", metavar="MODEL")
 @click.option(
-    "--format", "--kv-cache-dtype", "formats", multiple=True, metavar="FORMAT",
+    "--format",
+    "--kv-cache-dtype",
+    "formats",
+    multiple=True,
+    metavar="FORMAT",
     help="A KV format; may be given more than once; auto unless given.",
 )
 @click.option("--compare", is_flag=True, help="All formats, one line each.")
@@ -56,71 +58,152 @@ _CHOICES = {
 )
 @click.option("--card", metavar=_AMOUNT, help="Instead: the memory of each card, with --weights.")
 @click.option(
-    "--utilisation", "--gpu-memory-utilization", "utilisation", metavar="SHARE",
+    "--utilisation",
+    "--gpu-memory-utilization",
+    "utilisation",
+    metavar="SHARE",
     help="The share of a card that the engine takes; as vLLM has it unless given.",
 )
 @click.option(
-    "--weights", metavar="SIZE|DIR",
+    "--weights",
+    metavar="SIZE|DIR",
     help="Weights of the whole model, or the checkpoint that has them; MODEL's unless given.",
 )
 @click.option(
-    "--overhead", metavar=_AMOUNT,
+    "--overhead",
+    metavar=_AMOUNT,
     help="What a rank takes besides, for activations and CUDA graphs; 1.5GiB unless given.",
 )
 @click.option("--drafter", metavar="PATH", help="config.json of a drafter, or its folder.")
 @click.option("--mtp", is_flag=True, help="The drafter is in the model itself (MTP layers).")
 @click.option(
-    "--draft-tokens", "--spec-tokens", "draft_tokens", metavar="K", default=0,
-    type=click.IntRange(0, 1024), help="Draft tokens a step; none unless given.",
+    "--draft-tokens",
+    "--spec-tokens",
+    "draft_tokens",
+    metavar="K",
+    default=0,
+    type=click.IntRange(0, 1024),
+    help="Draft tokens a step; none unless given.",
 )
-@click.option("--release", metavar="REL",
-              help="The vLLM release; the newest stored or else pinned one unless given.")
+@click.option(
+    "--release",
+    metavar="REL",
+    help="The vLLM release; the newest stored or else pinned one unless given.",
+)
 @click.option("--pristine", is_flag=True, help="The release as it is, without block promotion.")
 @click.option(
-    "--max-model-len", metavar="TOKENS", type=TOKENS,
+    "--max-model-len",
+    metavar="TOKENS",
+    type=TOKENS,
     help="The longest request that the engine takes; the model's unless given.",
 )
-@click.option("--at", "lengths", multiple=True, metavar="TOKENS", type=TOKENS,
-              help="Count requests of this length too; may be given more than once.")
 @click.option(
-    "--tp", "--tensor-parallel-size", "-tp", "tensor_parallel", metavar="N", default=1,
-    type=_COUNT, help="Tensor parallel ranks.",
+    "--at",
+    "lengths",
+    multiple=True,
+    metavar="TOKENS",
+    type=TOKENS,
+    help="Count requests of this length too; may be given more than once.",
 )
 @click.option(
-    "--pp", "--pipeline-parallel-size", "-pp", "pipeline_parallel", metavar="N", default=1,
-    type=_COUNT, help="Pipeline parallel ranks.",
+    "--tp",
+    "--tensor-parallel-size",
+    "-tp",
+    "tensor_parallel",
+    metavar="N",
+    default=1,
+    type=_COUNT,
+    help="Tensor parallel ranks.",
 )
 @click.option(
-    "--batched-tokens", "--max-num-batched-tokens", "batched_tokens", metavar="TOKENS",
-    type=TOKENS, help="Tokens of a step at most; what `vllm serve` takes on such a card.",
+    "--pp",
+    "--pipeline-parallel-size",
+    "-pp",
+    "pipeline_parallel",
+    metavar="N",
+    default=1,
+    type=_COUNT,
+    help="Pipeline parallel ranks.",
 )
 @click.option(
-    "--max-seqs", "--max-num-seqs", "max_seqs", metavar="N", type=_COUNT,
+    "--batched-tokens",
+    "--max-num-batched-tokens",
+    "batched_tokens",
+    metavar="TOKENS",
+    type=TOKENS,
+    help="Tokens of a step at most; what `vllm serve` takes on such a card.",
+)
+@click.option(
+    "--max-seqs",
+    "--max-num-seqs",
+    "max_seqs",
+    metavar="N",
+    type=_COUNT,
     help="Requests of a step at most; what `vllm serve` takes on such a card.",
 )
-@click.option("--no-async", "--no-async-scheduling", "no_async", is_flag=True,
-              help="Without asynchronous scheduling.")
-@click.option("--no-prefix-caching", "--no-enable-prefix-caching", "no_prefix_caching",
-              is_flag=True, help="Without prefix caching.")
 @click.option(
-    "--state-cache-mode", "--mamba-cache-mode", "state_cache_mode", type=_CHOICES["mode"],
+    "--no-async",
+    "--no-async-scheduling",
+    "no_async",
+    is_flag=True,
+    help="Without asynchronous scheduling.",
+)
+@click.option(
+    "--no-prefix-caching",
+    "--no-enable-prefix-caching",
+    "no_prefix_caching",
+    is_flag=True,
+    help="Without prefix caching.",
+)
+@click.option(
+    "--state-cache-mode",
+    "--mamba-cache-mode",
+    "state_cache_mode",
+    type=_CHOICES["mode"],
     help="What of recurrent states is kept; by prefix caching unless given.",
 )
-@click.option("--prefix-match-unit", metavar="TOKENS", type=TOKENS,
-              help="How long the parts are by which prefixes are found again.")
+@click.option(
+    "--prefix-match-unit",
+    metavar="TOKENS",
+    type=TOKENS,
+    help="How long the parts are by which prefixes are found again.",
+)
 @click.option("--block-size", metavar="TOKENS", type=TOKENS, help="As vLLM's option.")
-@click.option("--backend", "--attention-backend", "backend", metavar="NAME",
-              help="An attention backend, such as TRITON_ATTN; the format's first unless given.")
+@click.option(
+    "--backend",
+    "--attention-backend",
+    "backend",
+    metavar="NAME",
+    help="An attention backend, such as TRITON_ATTN; the format's first unless given.",
+)
 @click.option("--platform", type=_CHOICES["platform"], default="cuda", help="cuda unless given.")
-@click.option("--group-rule", type=_CHOICES["rule"], default="upstream",
-              help="How layers are grouped: as upstream does, or evenly.")
+@click.option(
+    "--group-rule",
+    type=_CHOICES["rule"],
+    default="upstream",
+    help="How layers are grouped: as upstream does, or evenly.",
+)
 @click.option("--dtype", type=_CHOICES["dtype"], help="The model's type; config.json's.")
-@click.option("--state-dtype", "--mamba-ssm-cache-dtype", "state_dtype", type=_CHOICES["dtype"],
-              help="The type of recurrent states; the model's own.")
-@click.option("--formats", "own_formats", metavar="FILE", type=click.Path(path_type=Path),
-              help="Formats of your own, in TOML; docs/kv-plan.md has an example.")
-@click.option("--plot", metavar="FILE", type=click.Path(path_type=Path),
-              help="Draw capacity against context: a .png, .svg or .html.")
+@click.option(
+    "--state-dtype",
+    "--mamba-ssm-cache-dtype",
+    "state_dtype",
+    type=_CHOICES["dtype"],
+    help="The type of recurrent states; the model's own.",
+)
+@click.option(
+    "--formats",
+    "own_formats",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Formats of your own, in TOML; docs/kv-plan.md has an example.",
+)
+@click.option(
+    "--plot",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Draw capacity against context: a .png, .svg or .html.",
+)
 @json_option
 def command(as_json: bool, plot: Path | None, **options: Any) -> ExitCode:
     """Say what a KV cache holds, and what its pages look like.

@@ -1,4 +1,4 @@
-"""What `patchkit kv-plan` is asked for: its options read and held against each other, and planned."""
+"""What `patchkit kv-plan` is asked for: its options, held against each other and planned."""
 
 from __future__ import annotations
 
@@ -92,9 +92,7 @@ def make_plans(request: Request) -> Made:
     batch = default_batch(release, request.platform, memory.card_bytes, request.ranks)
     options = _options(request, memory, batch)
     lengths = _lengths(request, model)
-    outcomes = [
-        plan(model, formats.get(name), options, release, formats=formats) for name in names
-    ]
+    outcomes = [plan(model, formats.get(name), options, release, formats=formats) for name in names]
     notes = _notes(request, model, batch, outcomes)
     asked = Asked(model, f"v{release}", options, memory, lengths, notes, request.compare)
     plans = tuple(outcome for outcome in outcomes if isinstance(outcome, Plan))
@@ -152,7 +150,9 @@ def _release(text: str | None) -> str:
 
 
 def _read_model(request: Request) -> Model:
-    drafter = None if request.drafter is None else read_config(Path(request.drafter), request.drafter)
+    drafter = (
+        None if request.drafter is None else read_config(Path(request.drafter), request.drafter)
+    )
     return read_model(
         read_config(Path(request.model), request.model),
         name=request.model,
@@ -186,7 +186,7 @@ def _options(request: Request, memory: Memory, batch: Batch) -> Options:
 
 
 def _lengths(request: Request, model: Model) -> tuple[int, ...]:
-    """Return the lengths that are asked for, else usual ones; the longest request is one of them."""
+    """Return the lengths that are asked for, else usual ones, and that of the longest request."""
     longest = request.max_model_len or model.max_model_len
     for length in request.lengths:
         if length > longest:

@@ -11,6 +11,11 @@ from patchkit.kv.size import exact, gib, share
 from patchkit.report import counted
 
 _LABEL = 18  # columns of what a line is about
+_LEGEND = (
+    "tokens: in all, as the engine logs them; longest request, and requests of that many tokens "
+    "at once; bytes a token: in all layers that keep every token, without padding; tokens / auto: "
+    "against those of auto"
+)
 
 
 def show_plans(document: dict[str, Any]) -> None:
@@ -26,7 +31,9 @@ def show_plans(document: dict[str, Any]) -> None:
             say()
             for line in _refused(refusal):
                 say(line)
-    _show_notes("assumed", document["notes"])
+    if document["notes"]:
+        say()
+    _say_all("assumed", document["notes"])
 
 
 def _head(document: dict[str, Any]) -> Iterator[str]:
@@ -39,7 +46,9 @@ def _head(document: dict[str, Any]) -> Iterator[str]:
     layers = f"{' + '.join(kinds)} layers"
     if model["drafter_layers"]:
         layers += f", {model['drafter_layers']} of them a drafter's"
-    yield from wrapped(f"{model['name']}: {model['architecture']}, {model['dtype']}, {layers}", "", "  ")
+    yield from wrapped(
+        f"{model['name']}: {model['architecture']}, {model['dtype']}, {layers}", "", "  "
+    )
     ranks = options["tensor_parallel"] * options["pipeline_parallel"]
     patch = "" if options["promotion"] else ", pristine"
     where = f"vLLM {document['release'].removeprefix('v')} on {options['platform']}{patch}"
@@ -62,8 +71,14 @@ def _show_plan(plan: dict[str, Any], options: dict[str, Any]) -> None:
     say()
     for label, text in _blocks(plan, options):
         _say_of(label, text)
-    _show_notes("how", plan["steps"])
-    _show_notes("note", plan["notes"])
+    _say_all("how", plan["steps"])
+    _say_all("assumed", plan["notes"])
+
+
+def _say_all(label: str, texts: Sequence[str]) -> None:
+    """Print remarks of one kind, which is said of the first."""
+    for number, text in enumerate(texts):
+        _say_of("" if number else label, text)
 
 
 def _say_of(label: str, text: str) -> None:
@@ -78,15 +93,18 @@ def _figures(plan: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "tokens", f"{plan['tokens']:,} in all; the engine logs it as `GPU KV cache size`"
         yield "concurrency", f"{plan['concurrency']:.2f} requests of {length} at once"
     else:
-        yield "does not start", (
-            f"one request of {length} needs {exact(plan['needed_bytes'])}, "
-            f"{exact(plan['available_bytes'])} are there"
+        yield (
+            "does not start",
+            (
+                f"one request of {length} needs {exact(plan['needed_bytes'])}, "
+                f"{exact(plan['available_bytes'])} are there"
+            ),
         )
     yield "longest request", f"{plan['longest']:,} tokens, of {plan['max_model_len']:,}"
-    counts = [
-        f"{row['requests']:,} x {row['tokens']:,}" for row in plan["resident"]
-    ]
-    yield "resident", f"{', '.join(counts)} tokens (requests x their length, one or the other)"
+    first, *others = plan["resident"]
+    counts = [f"{counted(first['requests'], 'request')} of {first['tokens']:,} tokens"]
+    counts += [f"{row['requests']:,} of {row['tokens']:,}" for row in others]
+    yield "at once", ", or ".join(counts)
     yield "limited by", plan["limit"]
 
 
@@ -141,34 +159,42 @@ def grid(rows: Sequence[Sequence[str]], width: int, indent: str = "  ") -> list[
 
 def _blocks(plan: dict[str, Any], options: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """How pages make blocks, and blocks requests."""
-    yield "one block", (
-        f"{exact(plan['block_bytes'])}: {plan['group_size']:,} pages of {plan['page_bytes']:,} B"
+    yield (
+        "one block",
+        (
+            f"{plan['block_bytes']:,} B: {counted(plan['group_size'], 'page')} of "
+            f"{plan['page_bytes']:,} B"
+        ),
     )
     sums = [f"{kind['groups']} x {kind['blocks_per_request']:,}" for kind in plan["kinds"]]
-    yield "one request", (
-        f"{plan['blocks_per_request']:,} blocks for {plan['max_model_len']:,} tokens "
-        f"({' + '.join(sums)}), of {plan['num_blocks']:,}; {exact(plan['needed_bytes'])}"
+    yield (
+        "one request",
+        (
+            f"{plan['blocks_per_request']:,} blocks for {plan['max_model_len']:,} tokens "
+            f"({' + '.join(sums)}), of {plan['num_blocks']:,}; {exact(plan['needed_bytes'])}"
+        ),
     )
     if plan["state_bytes_per_request"]:
         yield "fixed state", f"{exact(plan['state_bytes_per_request'])} a request, of any length"
     if plan["tail_bytes"]:
-        yield "16-bit tail", (
-            f"{exact(plan['tail_bytes'])} beside the pages, "
-            f"for {counted(options['max_num_seqs'], 'request')}"
+        yield (
+            "16-bit tail",
+            (
+                f"{exact(plan['tail_bytes'])} beside the pages, "
+                f"for {counted(options['max_num_seqs'], 'request')}"
+            ),
         )
 
 
 def _show_table(document: dict[str, Any]) -> None:
     """Print a line a format, then those that do not start and those that are refused."""
     plans = document["plans"]
-    say()
-    lengths = document["lengths"]
-    titles = ("format", "tokens", "longest", *(f"x {n:,}" for n in lengths), "B/token", "ratio")
     if plans:
-        for line in grid([titles, *(_row(plan) for plan in plans)], line_width(), ""):
+        say()
+        for line in _table(plans, document["lengths"]):
             say(line)
         say()
-        for line in wrapped(_legend(lengths)):
+        for line in wrapped(_LEGEND):
             say(line)
     stopped = [plan for plan in plans if not plan["fits"]]
     if stopped:
@@ -180,24 +206,29 @@ def _show_table(document: dict[str, Any]) -> None:
             say(line)
 
 
+def _table(plans: Sequence[dict[str, Any]], lengths: Sequence[int]) -> list[str]:
+    """Return the lines of the formats, in one table where it is not too wide."""
+    over = ("", "", "longest", *("" for _ in lengths), "bytes", "tokens")
+    titles = ("format", "tokens", "request", *(f"{n:,}" for n in lengths), "a token", "/ auto")
+    lines = grid([over, titles, *(_row(plan) for plan in plans)], line_width(), "")
+    words = "requests at once of"
+    at = lines[0].find("longest") + len("longest") + 2
+    end = lines[0].find("bytes")
+    if lines[0].endswith("tokens") and end - at > len(words):
+        centred = words.center(end - at - 2).rstrip()
+        lines[0] = f"{lines[0][:at]}{centred:<{end - at}}{lines[0][end:]}"
+    return lines
+
+
 def _row(plan: dict[str, Any]) -> tuple[str, ...]:
     ratio = plan["ratio_to_auto"]
     return (
         plan["format"],
-        f"{plan['tokens']:,}" if plan["fits"] else "-",
+        f"{plan['tokens']:,}",
         f"{plan['longest']:,}",
         *(f"{row['requests']:,}" for row in plan["resident"]),
         f"{plan['bytes_per_token']:,}",
         "-" if ratio is None else f"{ratio:.2f}",
-    )
-
-
-def _legend(lengths: Sequence[int]) -> str:
-    at = ", ".join(f"{n:,}" for n in lengths)
-    return (
-        f"tokens: in all; longest: of one request, in tokens; x {at}: requests of so many tokens "
-        "at once; B/token: bytes of a token in all layers that keep every token; ratio: tokens "
-        "against those of auto"
     )
 
 
@@ -208,10 +239,3 @@ def _refused(refusal: dict[str, Any]) -> Iterator[str]:
     yield from wrapped(text, "", "  ")
     if refusal["hint"]:
         yield from wrapped(f"hint: {refusal['hint']}", "  ", "    ")
-
-
-def _show_notes(head: str, notes: Sequence[str]) -> None:
-    """Print remarks, each behind what they are, those of one kind below each other."""
-    for note in notes:
-        for line in wrapped(f"{head}: {note}", "  ", "    "):
-            say(line)

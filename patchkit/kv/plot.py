@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KINDS = ("png", "svg", "html")
-# Okabe and Ito's colours, told apart by colour-blind people too; yellow is left out, which is hardly
+# Okabe and Ito's colours, which colour-blind people tell apart, without the yellow, which is hardly
 # seen on white. Where they run out, lines are dashed.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)))
@@ -31,7 +31,8 @@ _STYLE = {
     "grid.linewidth": 0.6,
     "axes.axisbelow": True,
 }
-_LABEL_POINTS = 11.0  # height of a label at the end of a line
+_LABEL_POINTS = 11.0  # height of a label
+_LONGEST_LABEL = 44  # characters
 
 
 def picture(curves: Sequence[Curve], title: str, subtitle: str, kind: str) -> bytes:
@@ -63,8 +64,7 @@ def _saved(figure: Figure, kind: str) -> bytes:
 def _figure(curves: Sequence[Curve], title: str, subtitle: str) -> Figure:
     from matplotlib.figure import Figure
 
-    names = max((len(curve.name) for curve in curves), default=0)
-    right = 0.35 + 0.075 * min(names, 44)  # inches for the labels
+    right = 0.5 + 0.075 * max(len(_shortened(curve.name)) for curve in curves)  # inches: labels
     figure = Figure(figsize=(6.2 + right, 7.4))
     width, height = figure.get_size_inches()
     above, below = figure.subplots(2, 1, sharex=True)
@@ -78,8 +78,7 @@ def _figure(curves: Sequence[Curve], title: str, subtitle: str) -> Figure:
     below.set_title("requests at once", loc="left", fontsize=9.5)
     below.set_xlabel("length of each request, tokens")
     _scale(above, below, curves)
-    for axes in (above, below):
-        _label(figure, axes, curves)
+    _label(figure, above, curves)
     return figure
 
 
@@ -125,19 +124,28 @@ def _round_numbers(low: float, high: float) -> list[float]:
 
 
 def _label(figure: Figure, axes: Axes, curves: Sequence[Curve]) -> None:
-    """Write the formats at the right edge, each at the height of its line's end where that is free."""
-    last = [(curve.tokens if axes.get_subplotspec().is_first_row() else curve.requests)[-1] for curve in curves]
-    height = axes.get_window_extent().height * 72 / figure.dpi
-    ends = [float(axes.transData.transform((1, y))[1]) * 72 / figure.dpi for y in last]
-    base = float(axes.get_window_extent().y0) * 72 / figure.dpi
-    places = _apart([end - base for end in ends], _LABEL_POINTS, height)
+    """Write the formats beside the edge, each near the height at which its line ends."""
+    to_points = 72 / figure.dpi
+    box = axes.get_window_extent()
+    height = float(box.height) * to_points
+    ends = [
+        (float(axes.transData.transform((1, curve.tokens[-1]))[1]) - float(box.y0)) * to_points
+        for curve in curves
+    ]
+    places = _apart(ends, _LABEL_POINTS, height)
     for number, (curve, place) in enumerate(zip(curves, places, strict=True)):
-        name = curve.name if len(curve.name) <= 44 else f"{curve.name[:41]}..."
+        colour = _look(number)["color"]
         axes.annotate(
-            name, xy=(1, place / height), xycoords="axes fraction",
-            xytext=(8, 0), textcoords="offset points", va="center", fontsize=8.5,
-            color=_look(number)["color"], annotation_clip=False,
+            _shortened(curve.name), xy=(curve.lengths[-1], curve.tokens[-1]), xycoords="data",
+            xytext=(1.045, place / height), textcoords="axes fraction", va="center", fontsize=8.5,
+            color=colour, annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkA": 2, "shrinkB": 2,
+                        "relpos": (0, 0.5)},
         )  # fmt: skip
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 3]}..."
 
 
 def _apart(places: Sequence[float], least: float, height: float) -> list[float]:
