@@ -16,24 +16,16 @@ from patchkit.errors import ExitCode, PatchkitError, UsageError
 _AMOUNT, _COUNT = "SIZE", click.IntRange(1)
 
 
-class Tokens(click.ParamType):
-    """A number of tokens: 32768, 32,768, or as vLLM reads it 32k (32,000) and 32K (32,768)."""
-
-    name = "tokens"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number."""
-        if isinstance(value, int):
-            return value
-        digits = value.replace(",", "")
-        unit = {"k": 1000, "K": 1024, "m": 10**6, "M": 1 << 20}.get(digits[-1:], 1)
-        digits = digits[:-1] if unit > 1 else digits
-        if not (digits.isascii() and digits.isdigit() and 0 < len(digits) < 13 and int(digits)):
-            self.fail(f"{value!r} is no number of tokens, such as 32768 or 32K", param, ctx)
-        return int(digits) * unit
+def tokens(text: str) -> int:
+    """Return a number of tokens: 32768, 32,768, or as vLLM reads it 32k (32,000), 32K (32,768)."""
+    digits = text.replace(",", "")
+    unit = {"k": 1000, "K": 1024, "m": 10**6, "M": 1 << 20}.get(digits[-1:], 1)
+    digits = digits[:-1] if unit > 1 else digits
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 13 and int(digits)):
+        raise click.BadParameter(f"{text!r} is no number of tokens, such as 32768 or 32K")
+    return int(digits) * unit
 
 
-TOKENS = Tokens()
 _CHOICES = {
     "platform": click.Choice(["cuda", "cpu"]),
     "mode": click.Choice(["none", "align", "all"]),
@@ -94,7 +86,7 @@ _CHOICES = {
 @click.option(
     "--max-model-len",
     metavar="TOKENS",
-    type=TOKENS,
+    type=tokens,
     help="The longest request that the engine takes; the model's unless given.",
 )
 @click.option(
@@ -102,7 +94,7 @@ _CHOICES = {
     "lengths",
     multiple=True,
     metavar="TOKENS",
-    type=TOKENS,
+    type=tokens,
     help="Count requests of this length too; may be given more than once.",
 )
 @click.option(
@@ -130,7 +122,7 @@ _CHOICES = {
     "--max-num-batched-tokens",
     "batched_tokens",
     metavar="TOKENS",
-    type=TOKENS,
+    type=tokens,
     help="Tokens of a step at most; what `vllm serve` takes on such a card.",
 )
 @click.option(
@@ -165,10 +157,10 @@ _CHOICES = {
 @click.option(
     "--prefix-match-unit",
     metavar="TOKENS",
-    type=TOKENS,
+    type=tokens,
     help="How long the parts are by which prefixes are found again.",
 )
-@click.option("--block-size", metavar="TOKENS", type=TOKENS, help="As vLLM's option.")
+@click.option("--block-size", metavar="TOKENS", type=tokens, help="As vLLM's option.")
 @click.option(
     "--backend",
     "--attention-backend",

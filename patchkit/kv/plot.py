@@ -19,7 +19,7 @@ KINDS = ("png", "svg", "html")
 # seen on white. Where they run out, lines are dashed.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)))
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.hashsalt": "patchkit",  # ids in the file, the same each time
     "font.family": "DejaVu Sans",  # matplotlib brings it along
     "font.size": 9,

@@ -22,11 +22,12 @@ LAYERS = (
     *(StateLayer(n, ()) for n in range(48)),
     *(AttentionLayer(n, 4, 256, 256, 2048, drafter=True) for n in range(5)),
 )
+MEMORY = Memory(MEMORY_BYTES)
 MODEL = Model("golden", "Qwen3NextForCausalLM", "bfloat16", 64, 24, 245_760, LAYERS, ("no vision",))
 
 
 def document(
-    *outcomes: Plan | Refusal, compare: bool = False, memory: Memory = Memory(MEMORY_BYTES),
+    *outcomes: Plan | Refusal, compare: bool = False, memory: Memory = MEMORY,
     options: Options = OPTIONS, lengths: tuple[int, ...] = (4096, 32_768, 245_760),
 ) -> dict[str, Any]:  # fmt: skip
     asked = Asked(MODEL, "v0.28.0", options, memory, lengths, ("what was said",), compare)
