@@ -80,7 +80,9 @@ def _read_small(path: Path, shown: str) -> bytes:
         with path.open("rb") as file:
             data = file.read(_LARGEST_JSON + 1)
     except OSError as err:
-        raise PatchkitError(f"cannot be read: {err.strerror}", place=shown) from err
+        raise PatchkitError(
+            f"cannot be read: {(err.strerror or str(err)).lower()}", place=shown
+        ) from err
     if len(data) > _LARGEST_JSON:
         what = "is a GGUF file" if data.startswith(b"GGUF") else "is larger than 64 MiB"
         raise PatchkitError(what, place=shown, expected=_EXPECTED)
@@ -145,7 +147,9 @@ def _tensor_bytes(path: Path, shown: str) -> int:
             header_bytes = int.from_bytes(file.read(8), "little")
     except OSError as err:
         hint = "the checkpoint is not complete"
-        raise PatchkitError(f"cannot be read: {err.strerror}", place=shown, hint=hint) from err
+        raise PatchkitError(
+            f"cannot be read: {(err.strerror or str(err)).lower()}", place=shown, hint=hint
+        ) from err
     left = size_bytes - 8 - header_bytes
     if left < 0:
         fact = f"is no safetensors file: {size_bytes:,} B, and its header says {header_bytes:,} B"

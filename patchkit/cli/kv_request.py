@@ -16,6 +16,7 @@ from patchkit.kv.formats import Formats, read_formats
 from patchkit.kv.layers import Model
 from patchkit.kv.plan import plan
 from patchkit.kv.planned import Options, Plan, Refusal
+from patchkit.kv.rules import rules_for
 from patchkit.kv.serving import Batch, default_batch
 from patchkit.kv.size import gib
 from patchkit.report import counted
@@ -54,6 +55,7 @@ class Request:
     no_prefix_caching: bool
     state_cache_mode: str | None
     prefix_match_unit: int | None
+    prefill_checkpoints: bool
     block_size: int | None
     backend: str | None
     platform: str
@@ -136,17 +138,18 @@ def _release(text: str | None) -> str:
     """Return the release that is named, else the newest that is stored, else the newest pinned."""
     if text is not None:
         try:
-            return normalise_version(text)
+            release = normalise_version(text)
         except PatchkitError as err:
             raise UsageError(
                 err.fact, place="--release", expected=err.expected, hint=err.hint
             ) from err
+        return rules_for(release).release
     config = here()
     stored = [stored_releases(config.root, folder)[-1:] for folder in config.series]
     from packaging.version import Version
 
     newest = sorted((release for found in stored for release in found), key=Version)
-    return (newest or list(shipped_pins().versions))[-1]
+    return rules_for((newest or list(shipped_pins().versions))[-1]).release
 
 
 def _read_model(request: Request) -> Model:
@@ -182,6 +185,7 @@ def _options(request: Request, memory: Memory, batch: Batch) -> Options:
         platform=request.platform,
         promotion=not request.pristine,
         group_rule=request.group_rule,
+        prefill_checkpoints=request.prefill_checkpoints,
     )
 
 
@@ -215,11 +219,11 @@ def _notes(
             f"--max-num-batched-tokens {batch.max_num_batched_tokens:,}, as `vllm serve` has it "
             f"{batch.ground}; windows keep what is in flight"
         )
-    tails = any(isinstance(outcome, Plan) and outcome.tail_bytes for outcome in outcomes)
-    if tails and request.max_seqs is None:
+    tail_bytes = max((one.tail_bytes for one in outcomes if isinstance(one, Plan)), default=0)
+    if tail_bytes and request.max_seqs is None:
         notes.append(
-            f"--max-num-seqs {batch.max_num_seqs:,}, as `vllm serve` has it {batch.ground}; "
-            "each has a 16-bit tail"
+            f"--max-num-seqs {batch.max_num_seqs:,}, as `vllm serve` has it {batch.ground}; so "
+            f"many 16-bit tails take up to {gib(tail_bytes)} of the cache, fewer take less"
         )
     if request.draft_tokens and not request.mtp and request.drafter is None:
         notes.append(

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from patchkit.errors import PatchkitError
+from patchkit.kv.config_fields import Fields
 from patchkit.kv.context import max_model_len
 from patchkit.kv.families import HEADS, QUOTIENT
-from patchkit.kv.config_fields import Fields
 from patchkit.kv.layers import AttentionLayer, Layer, Model, StateLayer, StateTensor
 from patchkit.kv.precision import model_dtype, state_dtype
 from patchkit.kv.text_model import TextModel, find_text_model

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from patchkit.kv.families import Family
 from patchkit.kv.config_fields import Fields
+from patchkit.kv.families import Family
 
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 

@@ -127,7 +127,7 @@ def test_a_checkpoint_that_is_not_whole_is_refused(tmp_path: Path) -> None:
         "such as 17.6GiB"
     )
     index(tmp_path, "a.safetensors")
-    assert said() == "m/a.safetensors: cannot be read: No such file or directory"
+    assert said() == "m/a.safetensors: cannot be read: no such file or directory"
     (tmp_path / "a.safetensors").write_bytes(b"\xff" * 8 + b"{}")
     assert said() == (
         "m/a.safetensors: is no safetensors file: 10 B, and its header says "

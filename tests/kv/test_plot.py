@@ -77,7 +77,9 @@ def test_labels_do_not_cover_each_other() -> None:
     assert plot._apart([5.0, 50.0], 11, 100) == [5.0, 50.0]
     assert plot._apart([50.0, 50.0, 50.0], 11, 100) == [61.0, 50.0, 39.0]
     assert plot._apart([50.0, 52.0, 10.0], 10, 100) == [46.0, 56.0, 10.0]
-    assert plot._apart([99.0, 99.0], 11, 100) == [100.0, 89.0]
+    assert plot._apart([99.0, 99.0, 20.0], 11, 100) == [100.0, 89.0, 20.0]
+    assert plot._apart([1.0, 2.0, 50.0], 10, 100) == [0.0, 10.0, 50.0]
+    assert plot._apart([99.0, 99.0, 84.0], 10, 100) == [100.0, 90.0, 80.0]
     assert plot._apart([], 11, 100) == []
     close = [50.0, 59.0, 61.0, 40.0]
     found = sorted(plot._apart(close, 10, 200))
@@ -86,8 +88,11 @@ def test_labels_do_not_cover_each_other() -> None:
 
 def test_marks_are_round_numbers() -> None:
     assert plot._round_numbers(0.9, 25) == [1, 2, 5, 10, 20]
+    assert plot._round_numbers(23_000, 150_000) == [
+        30_000, 40_000, 50_000, 60_000, 80_000, 100_000, 150_000,
+    ]  # fmt: skip
     assert plot._round_numbers(1, 100_000) == [1, 10, 100, 1000, 10_000, 100_000]
-    assert plot._round_numbers(0.04, 0.3) == [0.05, 0.1, 0.2]
+    assert plot._round_numbers(1.1, 1.4) == []
 
 
 def test_a_page_needs_nothing_else_and_has_the_figures() -> None:
