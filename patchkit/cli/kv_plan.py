@@ -219,7 +219,7 @@ def command(as_json: bool, plot: Path | None, **options: Any) -> ExitCode:
       patchkit kv-plan Qwen3-8B --card 24GiB --weights 15.3GiB
       patchkit kv-plan config.json --memory 4.9GiB --mtp --draft-tokens 3
       patchkit kv-plan gpt-oss-20b --memory 2GiB --compare --at 8K --plot kv.svg
-      patchkit kv-plan gemma-3-27b --card 24GiB --weights 27GiB --tp 2 --format fp8
+      patchkit kv-plan gemma-3-27b --card 24GiB --weights 27GiB --tp 2
     """
     kind = _plot_kind(plot)
     made = make_plans(Request(**options))
