@@ -71,6 +71,12 @@ class Nursery:
                 f"{self.format.name} has no sliding windows, and {layer.window:,} tokens are one",
                 hint="only a model whose layers all see everything can have this format",
             )
+        if self.format.window_format in self.rules.missized_windows:
+            raise RefusedError(
+                f"{self.rules.release} reckons the pages of sliding-window layers in"
+                f" {self.format.window_format} larger than its backend views them",
+                hint="0.28.0 or later, or a model without sliding windows",
+            )
         return self.formats.get(self.format.window_format)
 
     def _backend_of(self, chosen: Format) -> Backend:
