@@ -28,8 +28,9 @@ class Format:
     `backends` are the attention backends that take it on CUDA, the one that is chosen by default
     first. `since` and `until` are the first and the last release that know its name; None is any.
     `needs` names what no release has; `card` what the card has to be. `window_format` is the format
-    of layers with a sliding window; None where layers of this format can have none. Of a dense
-    model the first and the last `boundary_layers` stay `auto`; of a hybrid none do.
+    of layers with a sliding window; None where the format can have none, and `window_since` is the
+    first release that can. Of a dense model the first and the last `boundary_layers` stay `auto`;
+    of a hybrid none do.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Format:
     needs: str | None = None
     card: str | None = None
     window_format: str | None = "auto"
+    window_since: str | None = None
     boundary_layers: int = 0
 
     @property
@@ -71,6 +73,15 @@ class Format:
     def missing_on(self, release: str) -> str | None:
         """Return why a release does not know this format; None where it does, or needs a port."""
         return _missing(self.name, self.since, self.until, release)
+
+    def no_window_on(self, release: str) -> str | None:
+        """Return why a model with sliding windows cannot have this format; None where it can."""
+        reason = f"layers with a sliding window cannot cache {self.name}"
+        if self.window_format is None:
+            return reason
+        if self.window_since is not None and Version(release) < Version(self.window_since):
+            return f"{reason} before vLLM {self.window_since}"
+        return None
 
     def tail_rows(self, draft_tokens: int) -> int:
         """Return the rows of 16-bit values that a request keeps in each layer beside its pages.
@@ -177,8 +188,8 @@ def _read_unplanned(name: str, row: Fields) -> Unplanned:
 
 def _read_format(name: str, row: Fields) -> Format:
     packing_words = ("key", "value", "tile", "slot", "fills_bytes", "same_head_dims", "head_dims")
-    words = ("backends", "since", "until", "needs", "card", "window_format", "boundary_layers")
-    row.only(*packing_words, *words)
+    words = ("backends", "since", "until", "needs", "card", "window_format", "window_since")
+    row.only(*packing_words, *words, "boundary_layers")
     window_format = row.text("window_format") or name
     return Format(
         name=name,
@@ -189,6 +200,7 @@ def _read_format(name: str, row: Fields) -> Format:
         needs=row.text("needs"),
         card=row.text("card"),
         window_format=None if window_format == NO_WINDOWS else window_format,
+        window_since=row.release("window_since"),
         boundary_layers=row.integer("boundary_layers", 0),
     )
 
