@@ -48,7 +48,6 @@ class Rules:
     window_birth: str  # "smallest" or "primary"
     padded_attention: str  # "block stride" or "all"
     padded_states: bool
-    missized_windows: tuple[str, ...]
     batches_in_flight: str  # "one" or "concurrent"
     second_runner: str  # "dense" or "all"
     null_block_checked: bool
