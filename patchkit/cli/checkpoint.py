@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,25 @@ _OTHER_FORMATS = {
 }
 
 
-def read_config(path: Path, shown: str) -> Mapping[str, Any]:
+@dataclass(frozen=True)
+class ConfigFile:
+    """A config.json: what it is called, and what it says."""
+
+    name: str
+    values: Mapping[str, Any]
+
+
+def read_config(shown: str) -> ConfigFile:
     """Return the config.json that a path names, or that lies in the folder that it names."""
-    if path.is_dir():
-        if not (path / CONFIG).is_file():
-            raise PatchkitError(
-                f"the folder has no {CONFIG}", place=shown, expected=_EXPECTED, hint=_instead(path)
-            )
-        return _read_object(path / CONFIG, f"{shown.rstrip('/')}/{CONFIG}")
-    return _read_object(path, shown)
+    path = Path(shown)
+    if not path.is_dir():
+        return ConfigFile(shown, _read_object(path, shown))
+    if not (path / CONFIG).is_file():
+        raise PatchkitError(
+            f"the folder has no {CONFIG}", place=shown, expected=_EXPECTED, hint=_instead(path)
+        )
+    name = f"{shown.rstrip('/')}/{CONFIG}"
+    return ConfigFile(name, _read_object(path / CONFIG, name))
 
 
 def _instead(folder: Path) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def make_plans(request: Request) -> Made:
     formats = _read_formats(request.own_formats)
     names = _chosen(request, formats)
     release = _release(request.release)
-    model = _read_model(request)
+    model = _read_model(request, release)
     given = Given(
         request.memory, request.card, request.utilisation, request.weights, request.overhead
     )
@@ -152,19 +152,20 @@ def _release(text: str | None) -> str:
     return rules_for((newest or list(shipped_pins().versions))[-1]).release
 
 
-def _read_model(request: Request) -> Model:
-    drafter = (
-        None if request.drafter is None else read_config(Path(request.drafter), request.drafter)
-    )
-    return read_model(
-        read_config(Path(request.model), request.model),
-        name=request.model,
-        drafter=drafter,
-        drafter_name=request.drafter or "",
+def _read_model(request: Request, release: str) -> Model:
+    target = read_config(request.model)
+    drafter = None if request.drafter is None else read_config(request.drafter)
+    model = read_model(
+        target.values,
+        name=target.name,
+        drafter=None if drafter is None else drafter.values,
+        drafter_name="" if drafter is None else drafter.name,
         own_drafter=request.mtp,
         dtype=request.dtype,
         state_dtype=request.state_dtype,
+        release=release,
     )
+    return replace(model, name=request.model)
 
 
 def _options(request: Request, memory: Memory, batch: Batch) -> Options:
