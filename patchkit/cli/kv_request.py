@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from patchkit.kv.configs import read_model
 from patchkit.kv.formats import Formats, read_formats
 from patchkit.kv.layers import Model
 from patchkit.kv.plan import plan
-from patchkit.kv.planned import Options, Plan, Refusal
+from patchkit.kv.planned import Options, Plan
 from patchkit.kv.rules import rules_for
 from patchkit.kv.serving import Batch, default_batch
 from patchkit.kv.size import gib
@@ -95,9 +96,9 @@ def make_plans(request: Request) -> Made:
     options = _options(request, memory, batch)
     lengths = _lengths(request, model)
     outcomes = [plan(model, formats.get(name), options, release, formats=formats) for name in names]
-    notes = _notes(request, model, batch, outcomes)
-    asked = Asked(model, f"v{release}", options, memory, lengths, notes, request.compare)
     plans = tuple(outcome for outcome in outcomes if isinstance(outcome, Plan))
+    notes = _notes(request, model, batch, plans)
+    asked = Asked(model, f"v{release}", options, memory, lengths, notes, request.compare)
     return Made(plans, plan_document(asked, outcomes), *_heading(asked))
 
 
@@ -203,9 +204,7 @@ def _lengths(request: Request, model: Model) -> tuple[int, ...]:
     return tuple(sorted({*(request.lengths or usual), longest}))
 
 
-def _notes(
-    request: Request, model: Model, batch: Batch, outcomes: list[Plan | Refusal]
-) -> tuple[str, ...]:
+def _notes(request: Request, model: Model, batch: Batch, plans: Sequence[Plan]) -> tuple[str, ...]:
     """Return what was assumed of the engine, so far as it makes a difference to the figures."""
     notes = []
     longest = request.max_model_len
@@ -214,13 +213,13 @@ def _notes(
             f"--max-model-len {longest:,} is more than the {model.max_model_len:,} tokens of the "
             "model: vLLM refuses that without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 or rope scaling"
         )
-    windows = any(layer.window for layer in model.attention)
+    windows = any(kind.window for plan in plans for kind in plan.kinds)
     if windows and request.batched_tokens is None:
         notes.append(
             f"--max-num-batched-tokens {batch.max_num_batched_tokens:,}, as `vllm serve` has it "
             f"{batch.ground}; windows keep what is in flight"
         )
-    tail_bytes = max((one.tail_bytes for one in outcomes if isinstance(one, Plan)), default=0)
+    tail_bytes = max((plan.tail_bytes for plan in plans), default=0)
     if tail_bytes and request.max_seqs is None:
         notes.append(
             f"--max-num-seqs {batch.max_num_seqs:,}, as `vllm serve` has it {batch.ground}; so "

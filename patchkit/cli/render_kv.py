@@ -81,7 +81,7 @@ def _show_plan(plan: dict[str, Any], options: dict[str, Any]) -> None:
     for label, text in _blocks(plan, options):
         _say_of(label, text)
     _say_all("how", plan["steps"])
-    _say_all("assumed", plan["notes"])
+    _say_all("note", plan["notes"])
 
 
 def _say_all(label: str, texts: Sequence[str]) -> None:
@@ -137,7 +137,7 @@ def _pages(kinds: Sequence[dict[str, Any]]) -> list[str]:
         ("a token in one layer", *(_unit(kind["token_bytes"], "B") for kind in kinds)),
         ("block", *(_unit(kind["block"], "tokens") for kind in kinds)),
         ("block as it is born", *(_unit(kind["born_block"], "tokens") for kind in kinds)),
-        ("kernel block", *(_unit(kind["kernel_block"], "tokens") for kind in kinds)),
+        ("kernel block", *(_kernel_block(kind) for kind in kinds)),
         ("page", *(_unit(kind["page_bytes"], "B") for kind in kinds)),
         ("padding in it", *(_unit(kind["padding_bytes"], "B", zero="none") for kind in kinds)),
         ("padding / page", *(_padding(kind) for kind in kinds)),
@@ -148,6 +148,11 @@ def _pages(kinds: Sequence[dict[str, Any]]) -> list[str]:
 
 def _unit(number: int | None, unit: str, zero: str = "-") -> str:
     return f"{number:,} {unit}".rstrip() if number else zero
+
+
+def _kernel_block(kind: dict[str, Any]) -> str:
+    """Kernels of states do not go by blocks."""
+    return _unit(kind["kernel_block"] if kind["format"] else None, "tokens")
 
 
 def _blocks_of(kind: dict[str, Any]) -> str:

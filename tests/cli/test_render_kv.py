@@ -58,7 +58,7 @@ kvarn_k4v2_g128
   a token in one layer             840 B             -       4,096 B
   block                     2,176 tokens  2,176 tokens    128 tokens
   block as it is born          16 tokens  2,176 tokens     16 tokens
-  kernel block                 16 tokens  2,176 tokens     16 tokens
+  kernel block                 16 tokens             -     16 tokens
   page                       1,827,840 B   1,827,840 B   1,827,840 B
   padding in it                     none      50,176 B   1,303,552 B
   padding / page                  0.00 %        2.75 %       71.32 %
@@ -71,7 +71,7 @@ kvarn_k4v2_g128
   16-bit tail       0.547 GiB (587,202,560 B) beside the pages, for 64 requests
   how               a block of 2,176 tokens is 17 tiles
                     windows from 16 to 128 tokens
-  assumed           states in float16
+  note              states in float16
 
   assumed           no vision
                     what was said
