@@ -1,4 +1,4 @@
-"""docs/kv-plan.md, the README and the help of `kv-plan`: what they show is what the command does."""
+"""docs/kv-plan.md, the README and the help of `kv-plan`: they show what the command does."""
 
 from __future__ import annotations
 

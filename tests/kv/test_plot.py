@@ -110,6 +110,8 @@ def test_a_page_needs_nothing_else_and_has_the_figures() -> None:
     assert cells[1][-2:] == ["-", "64,512 tokens"]
     assert cells[3][-1] == "245,760 tokens"
     assert cells[5][:2] == ["auto", "5.04"]
+    named = dataclasses.replace(DRAWN[0], formats=("<b>own</b>",))
+    assert "<td>&lt;b&gt;own&lt;/b&gt;</td>" in drawn("html", (named,)).decode()
 
 
 def test_without_matplotlib_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
