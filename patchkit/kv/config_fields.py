@@ -13,7 +13,7 @@ class Fields:
     """A mapping of a config.json, or one inside it, and what fills in for fields left out.
 
     `prefix` is where in the file it lies ("text_config."). `notes` grows by one line for each
-    field that was left out and filled in. A field that is null counts as left out.
+    field that was left out and filled in.
     """
 
     values: Mapping[str, object]
@@ -51,8 +51,10 @@ class Fields:
         return self._whole(name, 1)
 
     def number(self, name: str) -> int:
-        """Return a field that is 0 or a positive integer; 0 where it is left out."""
-        return self._whole(name, 0) if self.given(name) else 0
+        """Return a field that is 0 or a positive integer; the default, or 0, if left out."""
+        if name not in self.values:
+            return self.count(name) if name in self.defaults else 0
+        return self._whole(name, 0)
 
     def _whole(self, name: str, least: int) -> int:
         expected = "a positive integer" if least else "0 or a positive integer"

@@ -105,10 +105,12 @@ def prepare() -> None:
     import torch
     import transformers.models.pixtral.modeling_pixtral as pixtral
     import vllm._custom_ops
-
     import vllm.triton_utils
 
     vllm.triton_utils.HAS_TRITON = True  # the V2 runner asks for it when drafts need it
+    # CPUs with these keep states in float32, whatever was asked for (platforms/cpu.py)
+    for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
+        setattr(torch.cpu, name, lambda: False)
     sys.meta_path.append(EmptyModules())  # type: ignore[arg-type]
     torch.ops._C = Operators()  # type: ignore[assignment]
     torch.ops._moe_C = Operators()  # type: ignore[assignment]
