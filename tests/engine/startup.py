@@ -32,7 +32,7 @@ with warnings.catch_warnings():
     from vllm.distributed.utils import get_pp_indices
     from vllm.model_executor.layers.attention import Attention
     from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
-    from vllm.model_executor.layers.mamba.abstract import MambaBase
+    from vllm.model_executor.layers.mamba import abstract as mamba_module
     from vllm.model_executor.models import ModelRegistry
     from vllm.model_executor.models.config import MambaModelConfig
     from vllm.platforms.interface import Platform
@@ -153,7 +153,7 @@ class AttentionStandIn(AttentionLayerBase):
         return self.attn_backend
 
 
-class StateStandIn(MambaBase):
+class StateStandIn(mamba_module.MambaBase):
     """A layer with a recurrent state, as its model's code makes it on one rank."""
 
     mamba_type = MambaAttentionBackendEnum.GDN_ATTN
@@ -175,6 +175,14 @@ class StateStandIn(MambaBase):
 
     def get_prefill_checkpoint_alignment(self) -> int | None:
         return self.checkpoints
+
+    def get_kv_cache_spec(self, config: VllmConfig) -> Any:
+        """Return the spec, with a block more where a prefill keeps states, as gated delta nets do."""
+        spec = super().get_kv_cache_spec(config)
+        if self.checkpoints is None or spec.mamba_cache_mode != "align":
+            return spec
+        grid = mamba_module.get_mamba_prefill_checkpoint_grid(config)
+        return replace(spec, num_prefill_checkpoint_blocks=1, prefill_checkpoint_alignment=grid)
 
 
 def width(tensor: Any, options: Options) -> int:
