@@ -52,6 +52,7 @@ class Rules:
     second_runner: str  # "dense" or "all"
     null_block_checked: bool
     state_cache_modes: tuple[str, ...]
+    state_cache_default: str  # "all" or "align"
     aligned_block_in_one_batch: bool
     aligned_to_all_backends: bool
     aligned_to_checkpoints: bool

@@ -32,12 +32,13 @@ with warnings.catch_warnings():
     from vllm.distributed.utils import get_pp_indices
     from vllm.model_executor.layers.attention import Attention
     from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
-    from vllm.model_executor.layers.mamba.abstract import MambaBase
+    from vllm.model_executor.layers.mamba import abstract as mamba_module
     from vllm.model_executor.models import ModelRegistry
     from vllm.model_executor.models.config import MambaModelConfig
     from vllm.platforms.interface import Platform
     from vllm.utils.torch_utils import STR_DTYPE_TO_TORCH_DTYPE
     from vllm.v1.attention.backend import AttentionType
+    from vllm.v1.attention.backends import utils as backend_utils
     from vllm.v1.attention.backends.registry import MambaAttentionBackendEnum
     from vllm.v1.core import kv_cache_utils
     from vllm.v1.kv_cache_interface import AttentionSpec
@@ -123,6 +124,15 @@ def backend_class(name: str) -> Any:
         return getattr(importlib.import_module(path), cls)
 
 
+class StandIn(SimpleNamespace):
+    """An object with some attributes; all others that a release asks for are None."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None
+
+
 class AttentionStandIn(AttentionLayerBase):
     """A layer as its model's code makes it on one rank; what it asks for is the release's method."""
 
@@ -142,14 +152,8 @@ class AttentionStandIn(AttentionLayerBase):
     def get_attn_backend(self) -> Any:
         return self.attn_backend
 
-    def __getattr__(self, name: str) -> Any:
-        """Further things that a release asks a layer: none of them is there."""
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return None
 
-
-class StateStandIn(MambaBase):
+class StateStandIn(mamba_module.MambaBase):
     """A layer with a recurrent state, as its model's code makes it on one rank."""
 
     mamba_type = MambaAttentionBackendEnum.GDN_ATTN
@@ -171,6 +175,14 @@ class StateStandIn(MambaBase):
 
     def get_prefill_checkpoint_alignment(self) -> int | None:
         return self.checkpoints
+
+    def get_kv_cache_spec(self, config: VllmConfig) -> Any:
+        """Return the spec, with a block more where a prefill keeps states, as gated delta nets do."""
+        spec = super().get_kv_cache_spec(config)
+        if self.checkpoints is None or spec.mamba_cache_mode != "align":
+            return spec
+        grid = mamba_module.get_mamba_prefill_checkpoint_grid(config)
+        return replace(spec, num_prefill_checkpoint_blocks=1, prefill_checkpoint_alignment=grid)
 
 
 def width(tensor: Any, options: Options) -> int:
@@ -223,6 +235,8 @@ class Engine:
     def _start(
         self, model: Model, format: Format, options: Options, formats: Formats
     ) -> Started | NotStarted:
+        if options.pipeline_parallel > model.num_layers:
+            raise ValueError("a stage has no layer")
         self._configure(model, format, options)
         if model.states:
             MambaModelConfig.verify_and_update_config(self.config)
@@ -241,7 +255,17 @@ class Engine:
             specs.append(get_kv_cache_spec(self.config))
         if any(not worker for worker in specs):
             raise ValueError("a stage has no layer with a cache")
+        self._resolve_layout(specs)
         return self._count(specs, options)
+
+    def _resolve_layout(self, specs: list[dict[str, Any]]) -> None:
+        """Choose the order of dimensions, as the engine does from 0.29.0 on."""
+        if hasattr(backend_utils, "resolve_kv_cache_layout"):
+            backends = {layer.get_attn_backend() for layer in self.stand_ins.values()}
+            layouts = backend_utils.get_supported_kv_cache_layouts(backends)
+            every = [spec for worker in specs for spec in worker.values()]
+            names = [[layout.name for layout in layouts]] * len(specs)
+            backend_utils.resolve_kv_cache_layout(self.config, names, every)
 
     def _configure(self, model: Model, format: Format, options: Options) -> None:
         config = self.config
@@ -261,10 +285,10 @@ class Engine:
         config.scheduler_config.async_scheduling = options.async_scheduling
         config.scheduler_config.max_num_batched_tokens = options.max_num_batched_tokens
         config.scheduler_config.max_num_seqs = options.max_num_seqs
-        drafts = SimpleNamespace(
+        config.scheduler_config.disable_hybrid_kv_cache_manager = False
+        drafts = StandIn(
             num_speculative_tokens=options.draft_tokens,
             method="mtp",
-            draft_model_config=None,
             use_multi_module_mtp=lambda: False,
             use_eagle=lambda: False,
             use_eagle_block_drop=lambda: False,
@@ -277,14 +301,10 @@ class Engine:
     def _model(self, model: Model, options: Options) -> Any:
         attention = [layer for layer in model.attention if not layer.drafter]
         most = options.max_model_len or model.max_model_len
-        stand_in = SimpleNamespace(
+        stand_in = StandIn(
             dtype=DTYPES[model.dtype],
-            use_mla=False,
             is_hybrid=model.is_hybrid,
             is_moe="Moe" in model.architecture,
-            is_diffusion=False,
-            is_attention_free=not model.attention,
-            is_multimodal_model=False,
             runner_type="generate",
             architecture=model.architecture,
             architectures=[model.architecture],
@@ -292,7 +312,11 @@ class Engine:
             original_max_model_len=most,
             supports_mamba_prefix_caching=all(layer.chunk for layer in model.states),
             get_mamba_chunk_size=lambda: max(layer.chunk or 0 for layer in model.states),
+            model_arch_config=SimpleNamespace(total_num_kv_heads=attention[0].num_kv_heads),
             get_total_num_kv_heads=lambda: attention[0].num_kv_heads,
+            get_num_attention_heads=lambda parallel: (
+                model.num_attention_heads // parallel.tensor_parallel_size
+            ),
             get_head_size=lambda: attention[0].head_dim,
             hf_config=SimpleNamespace(model_type="stand_in"),
             hf_text_config=SimpleNamespace(model_type="stand_in"),
@@ -332,8 +356,11 @@ class Engine:
         cached = "auto" if layer.index in skipped and not layer.drafter else format.name
         chosen = formats.get(cached)
         name = options.backend if options.backend in chosen.backends else chosen.backend
+        backend = backend_class(name)
+        if layer.window is not None and not takes_windows(backend):
+            raise ValueError(f"{name} has no sliding windows")
         heads = max(1, layer.num_kv_heads // options.tensor_parallel)
-        return AttentionStandIn(layer, heads, cached, backend_class(name), model.dtype)
+        return AttentionStandIn(layer, heads, cached, backend, model.dtype)
 
     def _count(self, specs: list[dict[str, Any]], options: Options) -> Started | NotStarted:
         """Groups, blocks and capacity; a check of memory that fails is noted and passed by."""
@@ -354,7 +381,11 @@ class Engine:
         if hasattr(planning, "get_global_kv_cache_groups"):
             whole = (planning.get_global_kv_cache_groups(config, specs),)
         with patch.object(planning, "_check_enough_kv_cache_memory", checked):
-            configs = planning.get_kv_cache_configs(config, specs, memory, *whole)
+            try:
+                configs = planning.get_kv_cache_configs(config, specs, memory, *whole)
+            except ZeroDivisionError:  # no block at all; an engine has stopped before
+                assert not all(fits for _, _, fits in checks)
+                return NotStarted("no block")
         scheduled = kv_cache_utils.generate_scheduler_kv_cache_config(configs)
         kv_cache_utils.resolve_kv_cache_block_sizes(scheduled, config)
         tokens, concurrency = kv_cache_utils.get_kv_cache_capacity(config, scheduled)
@@ -385,19 +416,24 @@ class Engine:
 
         From 0.29.0 on that stops the start, before it reads and writes where it should not.
         """
-        for name in group.layer_names:
-            spec = layer_spec(group.kv_cache_spec, name)
-            if not isinstance(spec, AttentionSpec):
-                continue
-            backend = self.stand_ins[name].attn_backend
-            specs = [spec] if "kv_cache_specs" in SELECT_PARAMETERS else None
-            block = select_common_block_size(
-                spec.block_size, [backend], *([specs] if specs else [])
-            )
-            padded = spec.page_size_bytes != replace(spec, page_size_padded=None).page_size_bytes
-            if block != spec.block_size and padded:
-                return True
-        return False
+        specs = {name: layer_spec(group.kv_cache_spec, name) for name in group.layer_names}
+        paged = {name: spec for name, spec in specs.items() if isinstance(spec, AttentionSpec)}
+        if not paged:
+            return False
+        backends = {self.stand_ins[name].attn_backend: spec for name, spec in paged.items()}
+        given = [list(backends.values())] if "kv_cache_specs" in SELECT_PARAMETERS else []
+        block = group.kv_cache_spec.block_size
+        kernel_block = select_common_block_size(block, list(backends), *given)
+        return kernel_block != block and any(is_padded(spec) for spec in paged.values())
+
+
+def takes_windows(backend: Any) -> bool:
+    """Whether a release would choose a backend for a sliding window; up to 0.25.1 any."""
+    return not hasattr(backend, "supports_sliding_window") or backend.supports_sliding_window()
+
+
+def is_padded(spec: Any) -> bool:
+    return spec.page_size_bytes != replace(spec, page_size_padded=None).page_size_bytes
 
 
 SELECT_PARAMETERS = inspect.signature(select_common_block_size).parameters
