@@ -69,6 +69,7 @@ def test_each_format_is_named_beside_its_line_and_axes_say_their_units() -> None
 def test_every_line_looks_otherwise() -> None:
     looks = [(plot._look(n)["color"], str(plot._look(n)["linestyle"])) for n in range(21)]
     assert len(set(looks)) == 21
+    assert {dashes for _, dashes in looks[:7]} == {"-"}
     many = tuple(dataclasses.replace(DRAWN[0], formats=(f"format{n}",)) for n in range(21))
     assert {f"format{n}" for n in range(21)} <= set(texts(drawn("svg", many)))
 
