@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from patchkit.errors import PatchkitError
 
+# Beyond any model. A file of a few bytes is not to ask for a list that fills the memory.
+_MOST, _MOST_LAYERS = 1 << 40, 100_000
+
 
 @dataclass(frozen=True)
 class Fields:
@@ -64,6 +67,9 @@ class Fields:
         # bool is an int in Python, and 4096.0 is no number of anything here
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise self.wrong(name, f"is {_shown(value)}", expected)
+        most = _MOST_LAYERS if name.endswith("_layers") else _MOST
+        if value > most:
+            raise self.wrong(name, f"is {_shown(value)}", f"{most:,} at most")
         return value
 
     def flag(self, name: str) -> bool:

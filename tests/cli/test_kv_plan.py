@@ -257,6 +257,22 @@ def test_a_config_that_is_wrong_is_refused_with_its_place(folder: Path, capsys: 
     assert error.startswith("error: config.json:1:19: is not JSON")
 
 
+@pytest.mark.parametrize(("field", "value", "most"), [
+    ("num_hidden_layers", 100_001, "100,000"),
+    ("num_hidden_layers", 10**30, "100,000"),
+    ("head_dim", 2**40 + 1, "1,099,511,627,776"),
+])  # fmt: skip
+def test_a_config_with_numbers_that_no_model_has_is_refused(
+    field: str, value: int, most: str, folder: Path, capsys: Out
+) -> None:
+    config = json.loads(Path(QWEN3).read_bytes())
+    config.pop("layer_types", None)
+    (folder / "config.json").write_text(json.dumps({**config, field: value}))
+    error = said(capsys, "config.json", "--memory", "9GiB", status=1)
+    assert error.startswith(f"error: config.json: {field}: is ")
+    assert error.rstrip().endswith(f", expected {most} at most")
+
+
 def test_formats_of_a_users_own_are_planned(
     folder: Path, plan: Callable[..., dict[str, Any]]
 ) -> None:

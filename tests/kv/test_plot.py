@@ -66,6 +66,14 @@ def test_each_format_is_named_beside_its_line_and_axes_say_their_units() -> None
     assert found.count("auto") == 1
 
 
+def test_axes_have_no_marks_but_round_numbers() -> None:
+    narrow = Curve(("auto",), (1000, 1500, 2100), (50.0, 34.0, 24.5))
+    found = texts(drawn("svg", (narrow,)))
+    assert sorted(text for text in found if re.search(r"\d", text)) == [
+        "1,024", "2,048", "30", "40", "50", "50,000", "vLLM 0.28.0",
+    ]  # fmt: skip
+
+
 def test_every_line_looks_otherwise() -> None:
     looks = [(plot._look(n)["color"], str(plot._look(n)["linestyle"])) for n in range(21)]
     assert len(set(looks)) == 21
