@@ -56,6 +56,7 @@ MODULES = {
     "FLEX_ATTENTION": ("flex_attention", "FlexAttentionBackend"),
     "TURBOQUANT": ("turboquant_attn", "TurboQuantAttentionBackend"),
 }
+BYTES = "fp8"  # what a cache of bytes is called, whatever a port packs into them
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -122,6 +123,30 @@ def backend_class(name: str) -> Any:
             with flashinfer_stands_in():
                 return getattr(importlib.import_module(path), cls)
         return getattr(importlib.import_module(path), cls)
+
+
+def ported_backend(format: Format) -> Any:
+    """A backend as a port brings it: its slots, and its tile as the only kernel block."""
+
+    class Ported(backend_class("TRITON_ATTN")):  # type: ignore[misc]
+        @classmethod
+        def customize_spec(cls, spec: Any) -> Any:
+            slot = format.packing.slot_bytes(spec.head_size, spec.head_size_v, "bfloat16")
+            return replace(spec, state_content_bytes=slot)
+
+        @staticmethod
+        def get_supported_kernel_block_sizes(kv_cache_spec: Any = None) -> list[Any]:
+            return [format.tile]
+
+        @classmethod
+        def supports_sliding_window(cls) -> bool:
+            return False
+
+        @classmethod
+        def get_preferred_block_size(cls, default_block_size: int) -> int:
+            return format.tile or default_block_size
+
+    return Ported
 
 
 class StandIn(SimpleNamespace):
@@ -240,6 +265,7 @@ class Engine:
         self._configure(model, format, options)
         if model.states:
             MambaModelConfig.verify_and_update_config(self.config)
+        self.ported = ported_backend(format) if format.needs else None
         workers = self._layers(model, format, options, formats)
         self.stand_ins = {name: layer for worker in workers for name, layer in worker.items()}
         context = self.config.compilation_config.static_forward_context
@@ -270,7 +296,7 @@ class Engine:
     def _configure(self, model: Model, format: Format, options: Options) -> None:
         config = self.config
         given = {} if options.block_size is None else {"block_size": options.block_size}
-        cached = "auto" if format.needs else format.name
+        cached = BYTES if format.needs else format.name
         config.cache_config = CacheConfig(
             enable_prefix_caching=options.prefix_caching, cache_dtype=cached, **given
         )
@@ -356,9 +382,13 @@ class Engine:
         cached = "auto" if layer.index in skipped and not layer.drafter else format.name
         chosen = formats.get(cached)
         name = options.backend if options.backend in chosen.backends else chosen.backend
-        backend = backend_class(name)
+        backend = self.ported or backend_class(name)
+        if self.ported is not None:
+            cached = BYTES
         if layer.window is not None and not takes_windows(backend):
             raise ValueError(f"{name} has no sliding windows")
+        if options.block_size is not None and not backend.supports_block_size(options.block_size):
+            raise ValueError(f"{name} has no blocks of {options.block_size}")
         heads = max(1, layer.num_kv_heads // options.tensor_parallel)
         return AttentionStandIn(layer, heads, cached, backend, model.dtype)
 
