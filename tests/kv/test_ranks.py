@@ -61,10 +61,15 @@ def test_a_drafter_of_other_heads() -> None:
 
 
 def test_a_state_that_does_not_divide() -> None:
-    tensors = (StateTensor("convolution", 6144, 1, "float16", 3), StateTensor("heads", 12, 64, "float16"))
+    tensors = (
+        StateTensor("convolution", 6144, 1, "float16", 3),
+        StateTensor("heads", 12, 64, "float16"),
+    )
     mix = model(*full(1, 8), StateLayer(1, tensors), heads=24)
     found = refused(mix, "auto", options(tensor_parallel=8))
-    assert found.reason == "12 rows of the heads state cannot be shared out to 8 tensor-parallel ranks"
+    assert (
+        found.reason == "12 rows of the heads state cannot be shared out to 8 tensor-parallel ranks"
+    )
     assert found.expected == "a divisor of 12"
 
 
