@@ -10,6 +10,7 @@ from patchkit.kv.layers import Model
 from patchkit.kv.pages import STATE, WINDOW, Page
 from patchkit.kv.planned import Options
 from patchkit.kv.rules import Rules
+from patchkit.kv.states import cache_mode
 
 # Whose names do not tell that they are mixtures of experts: most architectures' do.
 EXPERTS = ("Moe", "MoE", "Mixtral", "GptOss", "Deepseek", "Llama4")
@@ -22,12 +23,16 @@ def concurrent_batches(model: Model, options: Options, rules: Rules) -> int:
     # CpuPlatform turns asynchronous scheduling off whoever asks for it.
     if not options.async_scheduling or options.platform == "cpu":
         return stages
-    if _second_runner(model, rules):
+    if _second_runner(model, options, rules):
         return stages + 1
     return 2 if stages == 1 else stages
 
 
-def _second_runner(model: Model, rules: Rules) -> bool:
+def _second_runner(model: Model, options: Options, rules: Rules) -> bool:
+    """Return whether the second of the two model runners is the default."""
+    mode = cache_mode(model, options, rules)[0] if model.states else options.state_cache_mode
+    if mode == "all" and not rules.second_runner_keeps_all_states:
+        return False
     sparse = any(word in model.architecture for word in EXPERTS)
     return rules.second_runner == "all" or not (model.is_hybrid or sparse)
 

@@ -50,8 +50,10 @@ class Rules:
     padded_states: bool
     batches_in_flight: str  # "one" or "concurrent"
     second_runner: str  # "dense" or "all"
+    second_runner_keeps_all_states: bool
     null_block_checked: bool
     state_cache_modes: tuple[str, ...]
+    state_cache_default: str  # "all" or "align"
     aligned_block_in_one_batch: bool
     aligned_to_all_backends: bool
     aligned_to_checkpoints: bool
