@@ -161,7 +161,7 @@ def _beside_tiles(page: Page, primary_block: int, shared: int, tile: int) -> Pag
     if not fitting:
         raise RefusedError(
             f"a sliding-window layer beside tiles of {tile} tokens takes"
-            f" {tile * page.token_bytes:,} bytes a tile, more than the shared page of {shared:,} bytes",
+            f" {tile * page.token_bytes:,} bytes a tile, more than the shared page of {shared:,}",
             hint="a smaller tile, or fewer tensor-parallel ranks",
         )
     return page.with_block(max(fitting)).padded(shared)

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -56,6 +55,7 @@ MODULES = {
     "FLEX_ATTENTION": ("flex_attention", "FlexAttentionBackend"),
     "TURBOQUANT": ("turboquant_attn", "TurboQuantAttentionBackend"),
 }
+BYTES = "fp8"  # what a cache of bytes is called, whatever a port packs into them
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -85,7 +85,7 @@ class NotStarted:
 class Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Gives modules of FlashInfer, which has no build for CPUs: every name in them is a class."""
 
-    def find_spec(self, name: str, path: object, target: object = None) -> Any:
+    def find_spec(self, name: str, *_: object) -> Any:
         if name.partition(".")[0] != "flashinfer":
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
@@ -124,6 +124,30 @@ def backend_class(name: str) -> Any:
         return getattr(importlib.import_module(path), cls)
 
 
+def ported_backend(cached_as: Format) -> Any:
+    """A backend as a port brings it: its slots, and its tile as the only kernel block."""
+
+    class Ported(backend_class("TRITON_ATTN")):  # type: ignore[misc]
+        @classmethod
+        def customize_spec(cls, spec: Any) -> Any:
+            slot = cached_as.packing.slot_bytes(spec.head_size, spec.head_size_v, "bfloat16")
+            return replace(spec, state_content_bytes=slot)
+
+        @staticmethod
+        def get_supported_kernel_block_sizes(*_: object) -> list[Any]:
+            return [cached_as.tile]
+
+        @classmethod
+        def supports_sliding_window(cls) -> bool:
+            return False
+
+        @classmethod
+        def get_preferred_block_size(cls, default_block_size: int) -> int:
+            return cached_as.tile or default_block_size
+
+    return Ported
+
+
 class StandIn(SimpleNamespace):
     """An object with some attributes; all others that a release asks for are None."""
 
@@ -134,7 +158,7 @@ class StandIn(SimpleNamespace):
 
 
 class AttentionStandIn(AttentionLayerBase):
-    """A layer as its model's code makes it on one rank; what it asks for is the release's method."""
+    """A layer as its model's code makes it on one rank, with the release's own method."""
 
     get_kv_cache_spec = Attention.get_kv_cache_spec
     is_draft_layer = False
@@ -177,7 +201,7 @@ class StateStandIn(mamba_module.MambaBase):
         return self.checkpoints
 
     def get_kv_cache_spec(self, config: VllmConfig) -> Any:
-        """Return the spec, with a block more where a prefill keeps states, as gated delta nets do."""
+        """The spec, with a block more where a prefill keeps states, as gated delta nets have it."""
         spec = super().get_kv_cache_spec(config)
         if self.checkpoints is None or spec.mamba_cache_mode != "align":
             return spec
@@ -193,9 +217,9 @@ def torch_dtype(cached: str, dtype: str) -> torch.dtype:
     return DTYPES[dtype] if cached == "auto" else STR_DTYPE_TO_TORCH_DTYPE[cached]
 
 
-def boundary_layers(model: Model, format: Format) -> set[int]:
+def boundary_layers(model: Model, cached_as: Format) -> set[int]:
     """The layers that the release leaves unpacked, by its own method."""
-    if not format.name.startswith("turboquant_"):
+    if not cached_as.name.startswith("turboquant_"):
         return set()
     from vllm.model_executor.layers.quantization.turboquant.config import TurboQuantConfig
 
@@ -205,7 +229,7 @@ def boundary_layers(model: Model, format: Format) -> set[int]:
 
 
 class Engine:
-    """One release, and the module whose functions unify, group and count, as released or patched."""
+    """One release, and its module of pages, groups and capacity, as released or as patched."""
 
     def __init__(self, planning: ModuleType):
         self.planning = planning
@@ -215,7 +239,7 @@ class Engine:
         logging.getLogger("vllm").setLevel(logging.CRITICAL)
 
     def start(
-        self, model: Model, format: Format, options: Options, formats: Formats
+        self, model: Model, cached_as: Format, options: Options, formats: Formats
     ) -> Started | NotStarted:
         """Return what the release makes of it, or the error that it stops with."""
         state = [layer for layer in model.states if not layer.drafter]
@@ -228,19 +252,20 @@ class Engine:
                 patch.object(ModelRegistry, "resolve_model_cls", lambda *_, **__: (resolved, "")),
                 patch.object(vllm_module, "HAS_TRITON", True),
             ):
-                return self._start(model, format, options, formats)
+                return self._start(model, cached_as, options, formats)
         except (NotImplementedError, AssertionError, ValueError) as error:
             return NotStarted(f"{type(error).__name__}: {error}")
 
     def _start(
-        self, model: Model, format: Format, options: Options, formats: Formats
+        self, model: Model, cached_as: Format, options: Options, formats: Formats
     ) -> Started | NotStarted:
         if options.pipeline_parallel > model.num_layers:
             raise ValueError("a stage has no layer")
-        self._configure(model, format, options)
+        self._configure(model, cached_as, options)
         if model.states:
             MambaModelConfig.verify_and_update_config(self.config)
-        workers = self._layers(model, format, options, formats)
+        self.ported = ported_backend(cached_as) if cached_as.needs else None
+        workers = self._layers(model, cached_as, options, formats)
         self.stand_ins = {name: layer for worker in workers for name, layer in worker.items()}
         context = self.config.compilation_config.static_forward_context
         # Each worker aligns with its own layers; all come to what the first comes to.
@@ -267,10 +292,10 @@ class Engine:
             names = [[layout.name for layout in layouts]] * len(specs)
             backend_utils.resolve_kv_cache_layout(self.config, names, every)
 
-    def _configure(self, model: Model, format: Format, options: Options) -> None:
+    def _configure(self, model: Model, cached_as: Format, options: Options) -> None:
         config = self.config
         given = {} if options.block_size is None else {"block_size": options.block_size}
-        cached = "auto" if format.needs else format.name
+        cached = BYTES if cached_as.needs else cached_as.name
         config.cache_config = CacheConfig(
             enable_prefix_caching=options.prefix_caching, cache_dtype=cached, **given
         )
@@ -278,7 +303,7 @@ class Engine:
             config.cache_config.mamba_cache_mode = options.state_cache_mode
         if options.prefix_match_unit is not None:
             config.cache_config.prefix_match_unit = options.prefix_match_unit
-        skipped = sorted(boundary_layers(model, format))
+        skipped = sorted(boundary_layers(model, cached_as))
         config.cache_config.kv_cache_dtype_skip_layers = [str(index) for index in skipped]
         config.parallel_config.tensor_parallel_size = options.tensor_parallel
         config.parallel_config.pipeline_parallel_size = options.pipeline_parallel
@@ -325,10 +350,10 @@ class Engine:
         return stand_in
 
     def _layers(
-        self, model: Model, format: Format, options: Options, formats: Formats
+        self, model: Model, cached_as: Format, options: Options, formats: Formats
     ) -> list[dict[str, Any]]:
         """The layers of each pipeline stage, by name."""
-        skipped = boundary_layers(model, format)
+        skipped = boundary_layers(model, cached_as)
         stages: list[dict[str, Any]] = [{} for _ in range(options.pipeline_parallel)]
         bounds = [
             get_pp_indices(model.num_layers, rank, options.pipeline_parallel)
@@ -339,26 +364,30 @@ class Engine:
                 (n for n, (start, end) in enumerate(bounds) if start <= layer.index < end), -1
             )
             stage = stages[-1 if layer.drafter else at]
-            stage[f"{place}"] = self._stand_in(layer, model, format, options, formats, skipped)
+            stage[f"{place}"] = self._stand_in(layer, model, cached_as, options, formats, skipped)
         return stages
 
     def _stand_in(
         self,
         layer: Layer,
         model: Model,
-        format: Format,
+        cached_as: Format,
         options: Options,
         formats: Formats,
         skipped: set[int],
     ) -> Any:
         if isinstance(layer, StateLayer):
             return StateStandIn(layer, options)
-        cached = "auto" if layer.index in skipped and not layer.drafter else format.name
+        cached = "auto" if layer.index in skipped and not layer.drafter else cached_as.name
         chosen = formats.get(cached)
         name = options.backend if options.backend in chosen.backends else chosen.backend
-        backend = backend_class(name)
+        backend = self.ported or backend_class(name)
+        if self.ported is not None:
+            cached = BYTES
         if layer.window is not None and not takes_windows(backend):
             raise ValueError(f"{name} has no sliding windows")
+        if options.block_size is not None and not backend.supports_block_size(options.block_size):
+            raise ValueError(f"{name} has no blocks of {options.block_size}")
         heads = max(1, layer.num_kv_heads // options.tensor_parallel)
         return AttentionStandIn(layer, heads, cached, backend, model.dtype)
 

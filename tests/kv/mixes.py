@@ -20,10 +20,14 @@ STATES = (
 )
 
 
-def model(*layers: Layer, heads: int = 24, dtype: str = "bfloat16", longest: int = 262_144) -> Model:
+def model(
+    *layers: Layer, heads: int = 24, dtype: str = "bfloat16", longest: int = 262_144
+) -> Model:
     """A model of these layers."""
     own = sum(not layer.drafter for layer in layers)
-    name = "HybridForCausalLM" if any(isinstance(layer, StateLayer) for layer in layers) else "Dense"
+    name = (
+        "HybridForCausalLM" if any(isinstance(layer, StateLayer) for layer in layers) else "Dense"
+    )
     return Model("a model", name, dtype, own, heads, longest, layers)
 
 
