@@ -104,6 +104,11 @@ def prepare() -> None:
     """Replace what is absent, once vLLM has seen what is there."""
     import torch
     import transformers.models.pixtral.modeling_pixtral as pixtral
+    import vllm.platforms
+    from vllm.platforms.cpu import CpuPlatform
+
+    # up to 0.27 only an installed vLLM says that it is for the CPU
+    vllm.platforms._current_platform = CpuPlatform()
     import vllm._custom_ops
     import vllm.triton_utils
 
