@@ -48,8 +48,10 @@ def _instead(folder: Path) -> str | None:
         if (folder / name).is_file():
             return hint
     found = sorted(folder.glob("snapshots/*/config.json")) or sorted(folder.glob("*/config.json"))
-    if found:
+    if len(found) == 1:
         return f"did you mean {found[0].parent}?"
+    if found:
+        return f"{found[0].parent} and {len(found) - 1} more of its folders have one"
     if any(folder.glob("*.gguf")):
         return "a GGUF file does not say all that is needed; take config.json of the model"
     return None

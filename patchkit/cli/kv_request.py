@@ -242,5 +242,5 @@ def _heading(asked: Asked) -> tuple[str, str]:
         parts[1] += f" on each of {ranks} ranks"
     if options.draft_tokens:
         parts.append(counted(options.draft_tokens, "draft token"))
-    name = Path(asked.model.name)
+    name = Path(asked.model.name).absolute()
     return (name.parent.name if name.name == "config.json" else name.name), ", ".join(parts)

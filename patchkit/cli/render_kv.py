@@ -13,7 +13,7 @@ from patchkit.kv.size import exact, gib, share
 from patchkit.report import counted
 
 # What belongs to the number before it, and is not to begin a line.
-_UNITS = re.compile(r"(?<=[0-9]) (?=(?:B|GiB|tokens?|requests?|%)\b)")
+_UNITS = re.compile(r"(?<=[0-9]) (?=(?:(?:B|GiB|bytes|tokens?|requests?)\b|%))")
 _LABEL = 18  # columns of what a line is about
 _LEGEND = (
     "tokens: in all, as the engine logs them; bytes a token: in all layers that keep every token, "

@@ -81,6 +81,9 @@ def test_a_folder_without_a_config_says_what_it_probably_is(folder: Path) -> Non
     inner.mkdir(parents=True)
     (inner / "config.json").write_text("{}")
     assert refused(".").hint == "did you mean snapshots/abc?"
+    (folder / "snapshots" / "xyz").mkdir()
+    (folder / "snapshots" / "xyz" / "config.json").write_text("{}")
+    assert refused(".").hint == "snapshots/abc and 1 more of its folders have one"
     (folder / "params.json").touch()
     assert (refused(".").hint or "").startswith("params.json is Mistral's own format")
 

@@ -334,6 +334,26 @@ def test_a_picture_is_written(kind: str, folder: Path, capsys: Out) -> None:
     json.loads(capsys.readouterr().out)
 
 
+def test_a_picture_says_what_it_is_of(
+    folder: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
+    (folder / "my-model").mkdir()
+    shutil.copy(QWEN3, folder / "my-model" / "config.json")
+    monkeypatch.chdir(folder / "my-model")
+    words = ("--memory", "9GiB", "--release", "v0.28.0", "--plot", "kv.svg")
+    for model, more, second in (
+        ("config.json", (), "vLLM 0.28.0, 9.000 GiB of cache"),
+        (".", ("--tp", "2", "--draft-tokens", "1"),
+         "vLLM 0.28.0, 9.000 GiB of cache on each of 2 ranks, 1 draft token"),
+    ):  # fmt: skip
+        assert cli.run(["kv-plan", model, *words, *more]) == 0
+        drawn = (folder / "my-model" / "kv.svg").read_text()
+        assert "<!-- my-model -->" in drawn
+        assert f"<!-- {second} -->" in drawn
+    capsys.readouterr()
+
+
 def test_a_picture_of_nothing_or_in_no_place_is_refused(folder: Path, capsys: Out) -> None:
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     error = said(capsys, QWEN3, "--memory", "1MiB", "--plot", "kv.svg", status=1)

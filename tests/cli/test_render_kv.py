@@ -220,6 +220,7 @@ def test_a_unit_stays_with_its_number() -> None:
     text = "x" * 70 + " 5,261,334 B and"
     assert render_kv.wrapped(text) == ["x" * 70, "5,261,334 B and"]
     assert render_kv.wrapped("x" * 75 + " 7 Bytes") == ["x" * 75 + " 7", "Bytes"]
+    assert render_kv.wrapped("x" * 70 + " of 21.09 % of it") == ["x" * 70 + " of", "21.09 % of it"]
 
 
 def test_ranks_a_card_and_a_pristine_release_are_said(capsys: Out) -> None:
