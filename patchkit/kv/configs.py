@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from patchkit.errors import PatchkitError
 from patchkit.kv.config_fields import Fields
 from patchkit.kv.context import max_model_len
-from patchkit.kv.families import HEADS, QUOTIENT, drafter_bounds
+from patchkit.kv.families import HEADS, QUOTIENT, dflash_windows, drafter_bounds
 from patchkit.kv.layers import AttentionLayer, Layer, Model, StateLayer, StateTensor
 from patchkit.kv.precision import model_dtype, state_dtype
 from patchkit.kv.text_model import TextModel, find_text_model
@@ -67,7 +67,7 @@ def read_model(
         layers = (*layers, *_own_drafter(text))
     if drafter is not None:
         drafting = find_text_model(drafter, drafter_name or "the drafter", drafter=True)
-        layers = (*layers, *_drafter_layers(drafting, common))
+        layers = (*layers, *_drafter_layers(drafting, common, release))
         _note_context(drafting, context, release)
         notes = [*notes, *(f"drafter: {note}" for note in drafting.fields.notes)]
     return Model(
@@ -106,7 +106,9 @@ def _target_layers(
     return tuple(layers), common
 
 
-def _drafter_layers(text: TextModel, common: int | None) -> tuple[AttentionLayer, ...]:
+def _drafter_layers(
+    text: TextModel, common: int | None, release: str
+) -> tuple[AttentionLayer, ...]:
     """The layers of a drafter, which is kept in the target's type and cache configuration."""
     fields, family = text.fields, text.family
     if family.states:
@@ -120,11 +122,29 @@ def _drafter_layers(text: TextModel, common: int | None) -> tuple[AttentionLayer
     window = sliding_window(fields, family)
     kinds = layer_kinds(fields, family, number, window)
     windows = layer_windows(fields, family, kinds, window, common, number)
+    if family.windows == "dflash":
+        windows = _dflash_windows(fields, windows, common, release)
     heads = _heads(text, kinds or (FULL,) * number)
     return tuple(
         AttentionLayer(i, one.num_kv_heads, one.head_dim, one.head_dim, windows[i], drafter=True)
         for i, one in enumerate(heads[: _first_without_cache(text, kinds, number)])
     )
+
+
+def _dflash_windows(
+    fields: Fields, windows: tuple[int | None, ...], common: int | None, release: str
+) -> tuple[int | None, ...]:
+    """The windows that a release gives a DFlash drafter's layers."""
+    if set(windows) == {common} or dflash_windows(release, mixed=True):
+        return windows
+    if not dflash_windows(release, mixed=False):
+        fields.note(f"vLLM {release} gives its layers no windows")
+        return (common,) * len(windows)
+    if len(set(windows)) > 1:
+        hint = "later releases serve it"
+        expected = f"windows in all layers or none, as vLLM {release} has them"
+        raise fields.wrong("layer_types", "has windows in some layers", expected, hint)
+    return windows
 
 
 def _note_context(text: TextModel, context: int, release: str) -> None:

@@ -116,6 +116,12 @@ def drafter_bounds(release: str) -> bool:
     return Version(release) >= Version(_table()["context"]["drafter_bounds_from"])
 
 
+def dflash_windows(release: str, *, mixed: bool) -> bool:
+    """Return whether a release gives a DFlash drafter windows, in all layers or in some."""
+    since = _table()["dflash"]["mixed_windows_from" if mixed else "windows_from"]
+    return Version(release) >= Version(since)
+
+
 def _family(entry: Mapping[str, Any]) -> Family:
     values: dict[str, Any] = {
         name: tuple(v) if isinstance(v, list) else v for name, v in entry.items()

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from patchkit.errors import PatchkitError
 from patchkit.kv.configs import read_model
 from patchkit.kv.families import missing_on
 from patchkit.kv.layers import AttentionLayer, Layer, Model
@@ -174,12 +175,19 @@ def test_layers_and_context_are_those_that_vllm_builds(
     case: Case, answers: Mapping[str, Any]
 ) -> None:
     release = version()
-    model = case.read(release)
     answer = answers[str(case)]
+    if "NotImplementedError: DFlash does not yet support mixed" in answer.get("error", ""):
+        with pytest.raises(PatchkitError, match="has windows in some layers"):
+            case.read(release)
+        return
+    model = case.read(release)
     reasons = [missing_on(name, release) for name in architectures(case, model)]
     if any(reasons):
         assert "error" in answer
         pytest.skip("; ".join(reason for reason in reasons if reason))
+    if "AmbiguousGlobalPerLayerAttributeError: 'head_dim'" in answer.get("error", ""):
+        assert case.target.startswith("gemma-4")
+        pytest.skip(f"vLLM {release} reads no Gemma 4 with the transformers that is here")
     assert "error" not in answer, answer["trace"]
     layers = [asked(layer, case.tp, case.k, model.dtype) for layer in model.layers]
     drafting = [layer.drafter for layer in model.layers]
