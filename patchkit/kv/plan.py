@@ -236,8 +236,8 @@ def _notes(
         notes.append(f"the model is made for {model.max_model_len:,} tokens")
     if blocks == stage.num_blocks and not rules.null_block_checked:
         notes.append(
-            f"{rules.release} starts with a longest request of all {blocks:,} blocks, but gives out"
-            " one less: that request would wait for ever"
+            f"{rules.release} starts where the longest request needs all {blocks:,} blocks, but one"
+            " is never given out: that request cannot be served"
         )
     if options.pipeline_parallel > 1 and any(page.window for page in layout.pages):
         batches = concurrent_batches(model, options, rules)
