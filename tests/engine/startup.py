@@ -236,7 +236,8 @@ class Engine:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.config = VllmConfig(device_config=DeviceConfig(device="cpu"))
-        logging.getLogger("vllm").setLevel(logging.CRITICAL)
+        for name in ("vllm", planning.__name__):  # thousands of warnings of padding layers
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
     def start(
         self, model: Model, cached_as: Format, options: Options, formats: Formats
@@ -261,7 +262,7 @@ class Engine:
     ) -> Started | NotStarted:
         if options.pipeline_parallel > model.num_layers:
             raise ValueError("a stage has no layer")
-        self._configure(model, cached_as, options)
+        self.configure(model, cached_as, options)
         if model.states:
             MambaModelConfig.verify_and_update_config(self.config)
         self.ported = ported_backend(cached_as) if cached_as.needs else None
@@ -292,7 +293,8 @@ class Engine:
             names = [[layout.name for layout in layouts]] * len(specs)
             backend_utils.resolve_kv_cache_layout(self.config, names, every)
 
-    def _configure(self, model: Model, cached_as: Format, options: Options) -> None:
+    def configure(self, model: Model, cached_as: Format, options: Options) -> None:
+        """Make the release's configuration that of a model and of options."""
         config = self.config
         given = {} if options.block_size is None else {"block_size": options.block_size}
         cached = BYTES if cached_as.needs else cached_as.name

@@ -139,7 +139,6 @@ def options(draw) -> Options:
         else None,
         backend=draw(st.sampled_from(BACKENDS)),
         prefill_checkpoints=RULES.aligned_to_checkpoints and draw(st.booleans()),
-        promotion=False,
     )
 
 
@@ -216,7 +215,17 @@ CHECKED = settings(
 @CHECKED
 @given(models(), st.sampled_from(HERE), options())
 def test_the_planner_comes_to_what_the_release_comes_to(engine, made_up, name, asked) -> None:
+    asked = replace(asked, promotion=False)
     assert differences(made_up, name, asked, engine) == []
+
+
+@pytest.mark.skipif(not RULES.promotion, reason=f"the block-promotion patch is not for {RELEASE}")
+@CHECKED
+@given(models(), st.sampled_from(HERE), options())
+def test_the_planner_comes_to_what_the_patched_release_comes_to(
+    release, made_up, name, asked
+) -> None:
+    assert differences(made_up, name, asked, Engine(release.patched)) == []
 
 
 @pytest.mark.skipif(
@@ -226,4 +235,5 @@ def test_the_planner_comes_to_what_the_release_comes_to(engine, made_up, name, a
 @CHECKED
 @given(models(tiled=True), st.sampled_from(PORTED), options())
 def test_a_port_that_packs_tiles_comes_to_what_is_planned(engine, made_up, name, asked) -> None:
+    asked = replace(asked, promotion=False)
     assert differences(made_up, name, asked, engine) == []

@@ -135,7 +135,9 @@ def test_a_power_of_two_that_takes_as_much_as_fp8_has_to_be_asked_for(name: str)
         value = {{ bits = 4, channel_bytes = 2, token_bytes = 4 }}
         backends = ["KVARN"]
     """
-    own = read_formats({"own.toml": asked_for.encode()}).get(f"{name}_pow2")
+    formats = read_formats({"own.toml": asked_for.encode()})
+    assert f"{name}_pow2" not in formats.unplanned
+    own = formats.get(f"{name}_pow2")
     for head_dim, _, _, slot in TILES[name]:
         taken = own.token_bytes(1, head_dim, head_dim, "bfloat16")
         assert taken == slot == FORMATS.get("fp8").token_bytes(1, head_dim, head_dim, "bfloat16")
@@ -196,6 +198,26 @@ def test_turboquant_fills_the_last_byte_of_each_side() -> None:
     # 3 x 36 bits are 13.5 bytes: 14 + 2 for keys, 14 + 4 for values; 4 x 33 are 16.5
     assert FORMATS.get("turboquant_3bit_nc").token_bytes(1, 36, 36, "bfloat16") == 34
     assert FORMATS.get("turboquant_k8v4").token_bytes(1, 33, 33, "bfloat16") == 54
+
+
+def test_a_slot_of_turboquant_ends_at_an_even_byte() -> None:
+    # 34 for keys and 17 + 4 for values are 55
+    assert FORMATS.get("turboquant_k8v4").token_bytes(1, 34, 34, "bfloat16") == 56
+    assert FORMATS.get("turboquant_k8v4").token_bytes(3, 34, 34, "bfloat16") == 168
+
+
+def test_a_slot_that_is_a_power_of_two_stays_as_it_is() -> None:
+    own = mine(MINE.replace("bits = 5", "bits = 6") + 'slot = "power of two"')
+    assert own.token_bytes(1, 80, 80, "bfloat16") == 128  # 2 x (60 + 2), rounded up
+    assert own.token_bytes(1, 8, 8, "bfloat16") == 16  # 2 x (6 + 2)
+
+
+def test_every_token_of_a_tile_has_the_scales_of_its_blocks() -> None:
+    own = mine(
+        "[formats.mine]\ntile = 32\nbackends = ['X']\n"
+        "key = { bits = 4, block = 16, block_bytes = 1 }\nvalue = { bits = 4 }\n"
+    )
+    assert own.token_bytes(1, 64, 64, "bfloat16") == 32 + 4 + 32
 
 
 @pytest.mark.parametrize(
@@ -271,6 +293,7 @@ def test_turboquant_alone_leaves_layers_at_the_ends_of_a_model() -> None:
         ("auto", "FLASH_ATTN"),
         ("bfloat16", "FLASH_ATTN"),
         ("fp8", "FLASHINFER"),
+        ("fp8_e5m2", "FLASHINFER"),
         ("int8_per_token_head", "TRITON_ATTN"),
         ("nvfp4", "FLASHINFER"),
         ("turboquant_k8v4", "TURBOQUANT"),
