@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from patchkit.kv.planned import Options, Plan
 from patchkit.kv.rules import rules_for
 from patchkit.kv.serving import Batch, default_batch
 from patchkit.kv.size import gib
+from patchkit.kv.states import cache_mode
 from patchkit.report import counted
 from patchkit.repository.store import stored_releases
 from patchkit.repository.workspace import read_file
@@ -97,7 +98,7 @@ def make_plans(request: Request) -> Made:
     lengths = _lengths(request, model)
     outcomes = [plan(model, formats.get(name), options, release, formats=formats) for name in names]
     plans = tuple(outcome for outcome in outcomes if isinstance(outcome, Plan))
-    notes = _notes(request, model, batch, plans)
+    notes = tuple(_notes(request, model, batch, plans))
     asked = Asked(model, f"v{release}", options, memory, lengths, notes, request.compare)
     return Made(plans, plan_document(asked, outcomes), *_heading(asked))
 
@@ -204,33 +205,35 @@ def _lengths(request: Request, model: Model) -> tuple[int, ...]:
     return tuple(sorted({*(request.lengths or usual), longest}))
 
 
-def _notes(request: Request, model: Model, batch: Batch, plans: Sequence[Plan]) -> tuple[str, ...]:
-    """Return what was assumed of the engine, so far as it makes a difference to the figures."""
-    notes = []
+def _notes(request: Request, model: Model, batch: Batch, plans: Sequence[Plan]) -> Iterator[str]:
+    """Yield what was assumed of the engine, so far as it makes a difference to the figures."""
     longest = request.max_model_len
     if longest is not None and longest > model.max_model_len:
-        notes.append(
+        yield (
             f"--max-model-len {longest:,} is more than the {model.max_model_len:,} tokens of the "
             "model: vLLM refuses that without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 or rope scaling"
         )
+    if model.states and plans and request.state_cache_mode is None:
+        mode, _ = cache_mode(model, plans[0].options, rules_for(plans[0].release))
+        with_caching = "without" if request.no_prefix_caching else "with"
+        yield f"--mamba-cache-mode {mode}, as vLLM has it {with_caching} prefix caching"
     windows = any(kind.window for plan in plans for kind in plan.kinds)
     if windows and request.batched_tokens is None:
-        notes.append(
+        yield (
             f"--max-num-batched-tokens {batch.max_num_batched_tokens:,}, as `vllm serve` has it "
             f"{batch.ground}; windows keep what is in flight"
         )
     tail_bytes = max((plan.tail_bytes for plan in plans), default=0)
     if tail_bytes and request.max_seqs is None:
-        notes.append(
+        yield (
             f"--max-num-seqs {batch.max_num_seqs:,}, as `vllm serve` has it {batch.ground}; so "
             f"many 16-bit tails take up to {gib(tail_bytes)} of the cache, fewer take less"
         )
     if request.draft_tokens and not request.mtp and request.drafter is None:
-        notes.append(
+        yield (
             "drafts without a drafter, as from n-grams: it caches nothing, and vLLM then starts "
             "with --no-async-scheduling"
         )
-    return tuple(notes)
 
 
 def _heading(asked: Asked) -> tuple[str, str]:

@@ -320,6 +320,17 @@ def test_what_a_batch_is_assumed_to_be_is_said_where_it_matters(
     assert plan(QWEN3, *words, "--max-seqs", "256")["notes"] == []
 
 
+def test_how_states_are_cached_is_said(plan: Callable[..., dict[str, Any]]) -> None:
+    words = (str(CONFIGS / "qwen3.8-27b.json"), "--memory", "90GiB", "--release", "v0.28.0")
+    said = "--mamba-cache-mode {}, as vLLM has it {} prefix caching"
+    assert plan(*words)["notes"] == [said.format("align", "with")]
+    without = plan(*words, "--no-prefix-caching")
+    assert without["notes"] == [said.format("none", "without")]
+    assert plan(*words, "--state-cache-mode", "align")["notes"] == []
+    refused = plan(*words, "--tp", "5", status=3)
+    assert refused["notes"] == []
+
+
 @pytest.mark.parametrize("kind", ["png", "svg", "html"])
 def test_a_picture_is_written(kind: str, folder: Path, capsys: Out) -> None:
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
