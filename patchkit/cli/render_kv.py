@@ -100,7 +100,7 @@ def _figures(plan: dict[str, Any], options: dict[str, Any]) -> Iterator[tuple[st
     length = f"{plan['max_model_len']:,} tokens"
     longest = f"{plan['longest']:,} tokens, of {plan['max_model_len']:,}"
     if plan["fits"]:
-        yield "tokens", f"{plan['tokens']:,} in all; the engine logs it as `GPU KV cache size`"
+        yield "tokens", f"{plan['tokens']:,} in all; the engine logs it as `KV cache size`"
         yield "concurrency", f"{plan['concurrency']:.2f} requests of {length} at once"
     else:
         needed = f"one request of {length} needs {exact(plan['needed_bytes'])}"

@@ -134,6 +134,8 @@ def test_a_checkpoint_that_is_not_whole_is_refused(tmp_path: Path) -> None:
         "m/a.safetensors: is no safetensors file: 10 B, and its header says "
         "18,446,744,073,709,551,615 B"
     )
+    (tmp_path / "a.safetensors").write_bytes((3).to_bytes(8, "little") + b"{}")
+    assert said() == "m/a.safetensors: is no safetensors file: 10 B, and its header says 3 B"
     index(tmp_path, "../a.safetensors")
     assert said() == (
         "m/model.safetensors.index.json: weight_map names '../a.safetensors', expected safetensors "

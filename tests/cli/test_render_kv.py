@@ -44,7 +44,7 @@ golden: Qwen3NextForCausalLM, bfloat16, 16 full + 5 window + 48 state layers, 5
 vLLM 0.28.0 on cuda; the cache has 4.900 GiB (5,261,334,938 B)
 
 kvarn_k4v2_g128
-  tokens            268,169 in all; the engine logs it as `GPU KV cache size`
+  tokens            268,169 in all; the engine logs it as `KV cache size`
   concurrency       1.09 requests of 245,760 tokens at once
   longest request   245,760 tokens, of 245,760
   at once           3 requests of 4,096 tokens, or 2 of 32,768, or 1 of 245,760
@@ -94,7 +94,7 @@ auto
         in shown
     )
     assert "16-bit tail" not in shown
-    assert "GPU KV cache size" not in shown
+    assert "KV cache size" not in shown
 
 
 def test_tails_that_take_all_there_is_are_said_to(capsys: Out) -> None:
