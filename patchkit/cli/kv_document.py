@@ -31,7 +31,7 @@ def plan_document(asked: Asked, outcomes: Sequence[Plan | Refusal]) -> dict[str,
     plans = [outcome for outcome in outcomes if isinstance(outcome, Plan)]
     fitting = [plan for plan in plans if plan.fits]
     fine = bool(fitting) if asked.compare else len(fitting) == len(outcomes)
-    auto = next((plan for plan in plans if plan.format == "auto"), None) if asked.compare else None
+    auto = next((plan for plan in plans if plan.format == "auto"), None)
     return {
         "schema": "patchkit.kv-plan/1",
         "ok": fine,

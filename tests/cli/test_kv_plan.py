@@ -196,6 +196,23 @@ def test_all_formats_are_compared_and_one_that_fits_is_enough(
     assert {found["fits"] for found in nothing["plans"]} == {False}
 
 
+def test_types_are_the_models_unless_others_are_given(
+    plan: Callable[..., dict[str, Any]],
+) -> None:
+    (found,) = plan(QWEN3, "--memory", "90GiB")["plans"]
+    assert found["bytes_per_token"] == 36 * 2 * 8 * 128 * 2
+    document = plan(QWEN3, "--memory", "90GiB", "--dtype", "float32")
+    assert document["model"]["dtype"] == "float32"
+    assert document["plans"][0]["bytes_per_token"] == 36 * 2 * 8 * 128 * 4
+
+
+def test_a_config_is_read_as_the_release_reads_it(plan: Callable[..., dict[str, Any]]) -> None:
+    words = (str(CONFIGS / "qwen3-8b-yarn.json"), "--memory", "90GiB", "--release")
+    # YaRN multiplies the original 32,768 by 4, since 0.30.0 what the file says is taken as it is
+    assert plan(*words, "v0.28.0")["model"]["max_model_len"] == 131_072
+    assert plan(*words, "v0.33.0")["model"]["max_model_len"] == 40_960
+
+
 def test_a_format_that_is_refused_is_a_finding(plan: Callable[..., dict[str, Any]]) -> None:
     document = plan(QWEN3, "--memory", "9GiB", "--tp", "3", "--format", "auto", "--format", "fp8",
                     status=3)  # fmt: skip
