@@ -167,6 +167,9 @@ def test_the_release_is_the_newest_stored_else_the_newest_pinned(
         (folder / "patches" / release).mkdir(parents=True)
     assert plan(QWEN3, *memory)["release"] == "v0.27.1"
     assert plan(QWEN3, *memory, "--release", "0.28")["release"] == "v0.28.0"
+    (folder / "pyproject.toml").write_text('[tool.patchkit]\nseries = ["patches", "old"]\n')
+    (folder / "old" / "v0.9.0").mkdir(parents=True)
+    assert plan(QWEN3, *memory)["release"] == "v0.27.1"
 
 
 def test_a_release_that_is_not_modelled_or_none_at_all_is_refused(
