@@ -251,6 +251,10 @@ def test_ranks_share_out_the_key_heads_of_a_state() -> None:
     assert not recurrent.grows_with_drafts
 
 
+def test_the_pattern_of_a_gemma_3_is_the_one_given() -> None:
+    assert full_layers(read("gemma-3-1b", sliding_window_pattern=4)) == list(range(3, 26, 4))
+
+
 def test_the_interval_of_a_hybrid_is_the_one_given() -> None:
     model = read("qwen3-next-80b-a3b", full_attention_interval=6)
     assert [layer.index for layer in model.attention] == list(range(5, 48, 6))
@@ -289,6 +293,7 @@ def test_the_type_of_a_nested_file_may_be_inside() -> None:
     target = config("qwen3.8-27b")
     assert "dtype" not in target
     target["text_config"]["dtype"] = "float16"
+    target["vision_config"]["dtype"] = "float32"
     assert read_model(target, name="c").dtype == "float16"
     del target["text_config"]["dtype"]
     target["vision_config"]["dtype"] = "float16"

@@ -88,6 +88,22 @@ def test_the_targets_window_holds_in_a_drafters_layers_that_say_none() -> None:
     assert drafting(drafted("llama-3.1-8b", "mistral-7b-v0.1"))[0] == (0, 8, 128, None)
 
 
+def test_the_targets_window_holds_in_a_drafters_layers_that_are_called_full_too() -> None:
+    listed = drafted("mistral-7b-v0.1", "drafter-eagle-llama-3-8b", layer_types=["full_attention"])
+    assert drafting(listed) == [(0, 8, 128, 4096)]
+
+
+def test_speculators_is_no_model_type_of_a_config() -> None:
+    with pytest.raises(PatchkitError) as caught:
+        drafted(
+            "llama-3.1-8b",
+            "drafter-eagle-llama-3-8b",
+            architectures=["Eagle3LlamaForCausalLM"],
+            model_type="speculators",
+        )
+    assert caught.value.place == "draft.json: model_type"
+
+
 def test_dflash_windows_are_switched_on_inside() -> None:
     own = {"use_swa": True, "swa_window_size": 512}
     assert {layer[3] for layer in drafting(drafted("llama-3.1-8b", "drafter-dflash-full",
@@ -187,6 +203,8 @@ def test_a_shorter_context_of_an_independent_drafter_is_noted_where_it_may_bound
     assert said in drafted("llama-3.1-8b", "mistral-7b-v0.1").notes
     assert said in drafted("llama-3.1-8b", "mistral-7b-v0.1", "0.33.0").notes
     assert said not in drafted("llama-3.1-8b", "mistral-7b-v0.1", "0.32.0").notes
+    alike = drafted("llama-3.1-8b", "llama-3.1-8b")
+    assert not any("bound" in note for note in alike.notes)
     eagle3 = drafted("llama-3.1-8b", "drafter-eagle3-llama-3.1-8b")
     assert not any("bound" in note for note in eagle3.notes)
     assert eagle3.max_model_len == 131072

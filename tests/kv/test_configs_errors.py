@@ -87,6 +87,11 @@ def test_a_consolidated_file_is_told_from_a_config() -> None:
     assert "config.json beside it" in found.hint
 
 
+def test_a_config_may_have_a_consolidated_files_fields_too() -> None:
+    both = config("llama-3.1-8b", dim=4096, n_layers=32, n_heads=32)
+    assert read_model(both, name="c").num_layers == 32
+
+
 def test_a_text_model_must_lie_where_its_architecture_has_it() -> None:
     found = error(config("gemma-3-4b", text_config=None))
     assert found.place == PLACE + "text_config"
@@ -181,6 +186,7 @@ def test_a_convolution_of_one_column_keeps_nothing() -> None:
 
 
 def test_a_head_dim_that_vllm_would_not_read_must_be_what_it_computes() -> None:
+    assert error(config("qwen2.5-7b", head_dim=256)).fact == "is 256"
     found = error(config("qwen2.5-7b", head_dim=64))
     assert found.place == PLACE + "head_dim"
     assert found.expected == "hidden_size / num_attention_heads = 128, or no such field"
@@ -191,6 +197,7 @@ def test_a_head_dim_that_vllm_would_not_read_must_be_what_it_computes() -> None:
     ("name", "kinds", "field", "fact"),
     [
         ("gemma-3-270m", ["full_attention"] * 17, "layer_types", "has 17 entries"),
+        ("gemma-3-270m", ["full_attention"] * 19, "layer_types", "has 19 entries"),
         ("gemma-3-270m", "full_attention", "layer_types", 'is "full_attention"'),
         (
             "gemma-3-270m", ["full_attention", "chunked_attention"] * 9,
