@@ -118,8 +118,11 @@ def _figures(plan: dict[str, Any], options: dict[str, Any]) -> Iterator[tuple[st
 
 
 def _left(plan: dict[str, Any]) -> str:
+    """What there is for a request that does not fit."""
     if plan["available_bytes"] > 0:
-        return f"{exact(plan['available_bytes'])} are there"
+        there = f"{exact(plan['available_bytes'])} are there"
+        enough = plan["available_bytes"] >= plan["needed_bytes"]
+        return f"{there}, of which one block is never given out" if enough else there
     return f"and 16-bit tails alone take {exact(plan['tail_bytes'])}"
 
 

@@ -149,6 +149,7 @@ def test_lengths_are_usual_ones_or_those_that_are_asked_for(
     assert plan(QWEN3, *memory)["lengths"] == [4096, 32_768, 40_960]
     short = plan(QWEN3, *memory, "--max-model-len", "4096")
     assert short["lengths"] == [4096]
+    assert plan(QWEN3, *memory, "--at", "40960")["lengths"] == [40_960]
     asked = plan(QWEN3, *memory, "--at", "8K", "--at", "100", "--at", "8192")
     assert asked["lengths"] == [100, 8192, 40_960]
     assert [row["tokens"] for row in asked["plans"][0]["resident"]] == [100, 8192, 40_960]

@@ -97,6 +97,15 @@ auto
     assert "KV cache size" not in shown
 
 
+def test_where_but_the_spare_block_is_missing_that_is_said(capsys: Out) -> None:
+    plan = kvarn()
+    plan = dataclasses.replace(plan, fits=False, available_bytes=plan.needed_bytes)
+    render_kv.show_plans(document(plan))
+    shown = " ".join(capsys.readouterr().out.split())
+    there = "4.480 GiB (4,810,874,880 B)"
+    assert f"needs {there}, {there} are there, of which one block is never given out" in shown
+
+
 def test_tails_that_take_all_there_is_are_said_to(capsys: Out) -> None:
     plan = dataclasses.replace(kvarn(), fits=False, longest=0, available_bytes=-1)
     render_kv.show_plans(document(plan))
