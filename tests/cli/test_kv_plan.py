@@ -315,6 +315,13 @@ def test_drafts_without_a_drafter_are_noted(plan: Callable[..., dict[str, Any]])
     ]
 
 
+def test_drafts_of_the_models_own_layers_are_not(plan: Callable[..., dict[str, Any]]) -> None:
+    document = plan(str(CONFIGS / "qwen3-next-80b-a3b.json"), "--memory", "90GiB", "--mtp",
+                    "--draft-tokens", "2", "--state-cache-mode", "align")  # fmt: skip
+    assert document["model"]["drafter_layers"] == 1
+    assert document["notes"] == []
+
+
 def test_a_length_beyond_the_models_is_noted(plan: Callable[..., dict[str, Any]]) -> None:
     words = ("--memory", "90GiB", "--max-model-len")
     assert plan(QWEN3, *words, "40960")["notes"] == []
