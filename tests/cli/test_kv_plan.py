@@ -319,7 +319,7 @@ def test_drafts_of_the_models_own_layers_are_not(plan: Callable[..., dict[str, A
     document = plan(str(CONFIGS / "qwen3-next-80b-a3b.json"), "--memory", "90GiB", "--mtp",
                     "--draft-tokens", "2", "--state-cache-mode", "align")  # fmt: skip
     assert document["model"]["drafter_layers"] == 1
-    assert document["notes"] == []
+    assert not any("without a drafter" in note for note in document["notes"])
 
 
 def test_a_length_beyond_the_models_is_noted(plan: Callable[..., dict[str, Any]]) -> None:

@@ -158,7 +158,19 @@ def test_a_table_that_is_too_wide_goes_on_below(capsys: Out) -> None:
     assert shown.count("\nauto  ") == 2
     for length in lengths:
         assert f"{length:,}" in shown
+    assert "auto: states in float16" in shown
     assert "requests at once of  " not in shown  # a heading would stand over some of them only
+
+
+def test_a_table_that_just_does_not_fit_is_set_closer(capsys: Out) -> None:
+    lengths = (4096, 32_768, 65_536, 245_760)
+    render_kv.show_plans(document(auto(), int4(), kvarn(), compare=True, lengths=lengths))
+    shown = capsys.readouterr().out.split("\n")
+    assert shown[5].split() == [
+        "format", "tokens", "request", "4,096", "32,768", "65,536", "245,760", "a", "token",
+        "/", "auto",
+    ]  # fmt: skip
+    assert 76 < len(shown[5]) <= 80
 
 
 def test_refusals_for_one_reason_are_said_once(capsys: Out) -> None:
