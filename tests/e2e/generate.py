@@ -86,6 +86,9 @@ def generate(model: str) -> dict[str, object]:
             load_format="dummy",
             skip_tokenizer_init=True,
             enforce_eager=True,
+            # A backend that is named, and reads whole blocks: else no page is newly padded.
+            attention_config={"backend": "CPU_ATTN"},
+            enable_prefix_caching=False,
             dtype="float32",
             max_model_len=512,
             max_num_seqs=2,

@@ -146,12 +146,12 @@ def drafter_blocks(specs: dict[str, KVCacheSpec]) -> int:
 
 
 @pytest.fixture
-def int8_specs(release, monkeypatch: pytest.MonkeyPatch) -> dict[str, KVCacheSpec]:
+def int8_specs(monkeypatch: pytest.MonkeyPatch) -> dict[str, KVCacheSpec]:
     return hybrid_specs("int8_per_token_head", monkeypatch)
 
 
 @pytest.fixture
-def _pads_states(release) -> None:
+def _pads_states(release: Any) -> None:
     if release.version.startswith("0.25."):
         pytest.skip("0.25 cannot pad a state layer, so that nothing is promoted beside one")
 
@@ -222,7 +222,7 @@ def test_a_request_of_32768_tokens_takes_5_gib_less_in_groups_of_eight(release, 
     pages = [1_797_120, 1_824_768]
     held = [blocks * page * 8 / GIB for blocks, page in zip(window, pages, strict=True)]
     assert [round(size, 3) for size in held] == [5.155, 0.122]
-    # the longest request that the memory of 280 such pages holds, in an error at start
+    # The longest request that the memory of 280 such pages holds, in an error at start
     memory = 280 * 8 * 1_797_120
     longest = [
         release.pristine._estimate_max_model_len_from_groups(case.config(262_144), made, memory)

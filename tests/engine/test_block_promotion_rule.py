@@ -96,7 +96,10 @@ BOTH = {"full": MAXIMUM, "small": SMALL}
 
 def test_the_small_layer_is_raised_and_the_large_one_padded(release) -> None:
     assert made(release.pristine, case(BOTH))["small"] == (16, 1_797_120)
-    assert made(release.patched, case(BOTH)) == {"full": (864, 1_824_768), "small": (864, 1_824_768)}
+    assert made(release.patched, case(BOTH)) == {
+        "full": (864, 1_824_768),
+        "small": (864, 1_824_768),
+    }
 
 
 def test_a_small_full_layer_is_raised_too(release) -> None:

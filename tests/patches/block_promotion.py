@@ -6,7 +6,6 @@ page size of them is looked for, since it has moved between modules.
 """
 
 import pkgutil
-from dataclasses import replace
 from importlib import import_module
 from types import SimpleNamespace
 
