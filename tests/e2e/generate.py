@@ -86,7 +86,8 @@ def generate(model: str) -> dict[str, object]:
             load_format="dummy",
             skip_tokenizer_init=True,
             enforce_eager=True,
-            # A backend that is named, and reads whole blocks: else no page is newly padded.
+            # No page is newly padded for a backend that may split blocks; and 96 beside 128
+            # tokens would make prefixes be found at multiples of 384 only.
             attention_config={"backend": "CPU_ATTN"},
             enable_prefix_caching=False,
             dtype="float32",
