@@ -42,7 +42,7 @@ RELEASE = release_version(package_folder())
 if RELEASE not in modelled():
     pytest.skip(f"{RELEASE} is not modelled", allow_module_level=True)
 RULES = rules_for(RELEASE)
-CASES = int(os.environ.get("KV_PLAN_CASES", "300"))
+CASES = int(os.environ.get("KV_PLAN_CASES", "60"))
 HERE = [
     name
     for name in FORMATS.names
@@ -50,6 +50,9 @@ HERE = [
 ]
 
 PORTED = [name for name in FORMATS.names if FORMATS.get(name).needs is not None]
+# From 0.28.0 on a backend says how it packs. Before, full layers that differ in the width of their
+# values alone are taken for layers of one shape, that of the first: no model is known to have such.
+PACKS_BY_BACKEND = hasattr(AttentionBackend, "customize_spec")
 TILED_KINDS = ("full", "other full", "state")
 KINDS = ("full", "full", "other full", "narrow", "window", "other window", "state", "state")
 BACKENDS = (None, None, None, "TRITON_ATTN", "FLEX_ATTENTION", "FLASHINFER")
@@ -77,7 +80,7 @@ def models(draw, *, tiled: bool = False) -> Model:
     shapes = {
         "full": wide,
         "other full": draw(st.sampled_from([(8, 64, 64) if tiled else halved, (4, 128, 128)])),
-        "narrow": (heads, size, 64),
+        "narrow": (heads, size, 64) if PACKS_BY_BACKEND else wide,
         "window": draw(st.sampled_from([wide, wide, halved, (heads, size, 128)])),
         "other window": draw(st.sampled_from([wide, halved, (4, 128, 128)])),
     }
@@ -229,7 +232,7 @@ def test_the_planner_comes_to_what_the_patched_release_comes_to(
 
 
 @pytest.mark.skipif(
-    not hasattr(AttentionBackend, "customize_spec"),
+    not PACKS_BY_BACKEND,
     reason=f"{RELEASE} asks no backend how it packs, so that a port has to change the layer",
 )
 @CHECKED
