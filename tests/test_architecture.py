@@ -56,9 +56,9 @@ def test_a_module_imports_only_what_the_page_names_above_it(module: str) -> None
 
 def test_the_example_is_what_the_tool_says_of_the_stored_patch() -> None:
     patch = (ROOT / "patches/v0.28.0/block-promotion.patch").read_text()
-    assert "_promote_small_blocks(kv_cache_spec, max(page_sizes))" in patch
+    call = "_get_kv_cache_groups_uniform_page_size(filtered_spec)"
+    assert f"\n-    groups = {call}\n+    groups = _promote_small_blocks(\n" in patch
     anchors = (ROOT / "patches/v0.28.0/block-promotion.anchors.toml").read_text()
     hunk = anchors.split("[[generated.hunk]]")[2].split("[[override")[0]
-    assert hunk.count('{kind = "expression replaced"') == 2
-    assert 'in = "unify_kv_cache_spec_page_size Assign.targets"' in hunk
-    assert 'in = "unify_kv_cache_spec_page_size Call.func"' in hunk
+    assert hunk.count("{kind = ") == 1
+    assert '{kind = "expression replaced", in = "get_kv_cache_groups Call.func"' in hunk

@@ -31,7 +31,7 @@ class Promotion:
 
     options: Options
     rules: Rules
-    mode: str  # of states
+    mode: str  # of states, "none" where there are none
     max_model_len: int
     has_drafter: bool
     blocks: Callable[[Page, int], int]
@@ -92,8 +92,7 @@ def _matches_as_before(
     if lcm(*blocks) != lcm(*(page.block for page in old)):
         return False
     unit = by.options.prefix_match_unit or gcd(*blocks)
-    aligned = by.mode == "align" and any(page.kind == STATE for page in new)
-    return not (aligned and any(unit % block for block in promoted))
+    return by.mode != "align" or not any(unit % block for block in promoted)
 
 
 def _needs_less(old: Sequence[Page], new: Sequence[Page], block: int, by: Promotion) -> bool:

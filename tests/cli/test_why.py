@@ -410,9 +410,11 @@ def test_the_shipped_patch_is_told_on_real_releases(
     document = told(capsys, check)
     (row,) = document["releases"]
     (outcome,) = row["outcomes"]
-    assert (outcome["method"], outcome["target_lines"]) == ("offset", [1233, 1233])
+    assert (outcome["method"], outcome["target_lines"]) == ("offset", [2077, 2080])
     (hunk,) = document["files"][0]["hunks"]
-    assert [edit["removes"] for edit in hunk["edits"]] == [["max_page_size"], ["max", "page_sizes"]]
+    assert [edit["removes"] for edit in hunk["edits"]] == [
+        ["_get_kv_cache_groups_uniform_page_size", "filtered_spec"]
+    ]
     assert run(["why", "block-promotion", "v0.33.0", "--json"]) == 0
     document = told(capsys, check)
     assert [o["status"] for o in document["trial"]["outcomes"]] == ["conflicted", "blocked"]

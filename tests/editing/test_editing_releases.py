@@ -43,7 +43,7 @@ def test_the_whole_release_is_a_work_tree_in_which_one_line_can_be_recorded(
     assert read(store) == before
     text = (at / FILE).read_text()
     (at / FILE).write_text(
-        text.replace("if new_max_page_size == max_", "if max_page_size == new_max_", 1)
+        text.replace("if spec.page_size_bytes < new_", "if new_page_size > spec.page_", 1)
     )
     capsys.readouterr()
     assert run(["record"]) == 1
@@ -51,5 +51,5 @@ def test_the_whole_release_is_a_work_tree_in_which_one_line_can_be_recorded(
     assert run(["record", "--forget-decisions"]) == 0
     log = ["git", "log", "--format=%s", "--numstat", "-1"]
     said = subprocess.run(log, cwd=at, check=True, capture_output=True, text=True).stdout
-    assert said.split() == ["block-promotion", "68", "1", FILE]
+    assert said.split() == ["block-promotion", "120", "1", FILE]
     assert run(["check", "--frozen"]) == 0

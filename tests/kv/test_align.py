@@ -134,6 +134,10 @@ class TestBesideWiderLayers:
         assert counts.get("turboquant_4bit_nc", 0) == layers - wider
         assert {each.block for each in found.kinds} == {32 if wider else 16}
 
+    def test_ends_of_a_model_of_32_bits(self) -> None:
+        found = planned(model(*full(12), dtype="float32"), "turboquant_4bit_nc", options(GIB))
+        assert {each.block for each in found.kinds} == {64}
+
     def test_a_block_is_the_sum_of_unlike_pages(self) -> None:
         found = planned(model(*full(12)), "turboquant_4bit_nc", options(GIB))
         assert found.block_bytes == 32 * (4 * 4096 + 8 * 1048)

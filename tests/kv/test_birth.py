@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from patchkit.kv.formats import read_formats
+from patchkit.kv.plan import plan
 from patchkit.kv.planned import Refusal
 from tests.kv.mixes import GIB, full, kind, model, options, planned, published, refused, windows
 
@@ -53,6 +55,12 @@ class TestBesideTiles:
         assert (kind(found, "full").block, kind(found, "window").block) == (primary, block)
         assert kind(found, "window").page_bytes == kind(found, "full").page_bytes
         assert kind(found, "window").format == "auto"
+
+    def test_the_whole_primary_block_where_it_fits(self) -> None:
+        layers = [*published(drafter=False).layers, *windows(2, 1, 64, drafter=True)]
+        found = planned(model(*layers), KVARN, options(20 * GIB, draft_tokens=7))
+        assert kind(found, "window").block == 2176
+        assert kind(found, "window").content_bytes == 2176 * 256
 
     def test_a_smaller_tile(self) -> None:
         found = planned(published(), "kvarn_k4v2_g64", options(20 * GIB, draft_tokens=7))
@@ -109,3 +117,25 @@ def test_a_backend_for_layers_that_cannot_have_it() -> None:
     found = planned(published(), KVARN, options(20 * GIB, backend="KVARN"))
     assert kind(found, "full").kernel_block == 128
     assert kind(found, "window").kernel_block == 256
+
+
+OWN = b"""
+[formats.narrow]
+key = { bits = 8 }
+value = { bits = 8 }
+backends = ["FLASHINFER"]
+boundary_layers = 2
+"""
+
+
+@pytest.mark.parametrize("release", ["0.28.0", "0.30.0"])
+def test_windows_of_a_dense_model_whose_ends_stay_wider(release: str) -> None:
+    """They are padded to 192 tokens of 1,024 bytes, and the ends have 192 of 2,048."""
+    formats = read_formats({"own.toml": OWN})
+    mix = model(*full(4, 2, 256), *windows(4, 2, 256, 1024, first=4), *full(4, 2, 256, first=8))
+    found = plan(mix, formats.get("narrow"), options(GIB, block_size=192), release, formats=formats)
+    assert isinstance(found, Refusal)
+    assert found.reason == (
+        "a window page of 196,608 bytes is padded already, and cannot be scaled to the largest"
+        " page of 393,216 bytes"
+    )

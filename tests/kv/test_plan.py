@@ -136,6 +136,13 @@ class TestStateCacheModes:
         assert (state.block, state.blocks_per_request(9999)) == (1024, 10 + 3)
         assert found.notes == ()
 
+    def test_all_needs_chunks_of_every_layer(self) -> None:
+        first = self.MIX.states[0]
+        layers = (replace(first, chunk=256), *self.MIX.layers[1:])
+        how = options(20 * GIB, state_cache_mode="all", draft_tokens=3)
+        found = planned(replace(self.MIX, layers=layers), "fp8", how)
+        assert kind(found, "state").blocks_per_request(9999) == 5
+
     def test_all_is_gone_in_0_32_0(self) -> None:
         found = refused(self.MIX, "fp8", options(state_cache_mode="all"), "0.32.0")
         assert (found.reason, found.expected) == (
