@@ -117,6 +117,8 @@ def hybrid_specs(
         config.compilation_config.static_forward_context[f"target.state.{index}"] = state
     for index in range(5):
         attention(config, f"drafter.{index}", 8, 128, WINDOW)
+    # some releases ask the model whether it is one whose layers cannot have windows
+    monkeypatch.setattr(config, "model_config", SimpleNamespace(use_mla=False))
     return {
         # with a speculative configuration the layer would say so itself
         name: replace(spec, num_speculative_blocks=draft_tokens) if "state" in name else spec
