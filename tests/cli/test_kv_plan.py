@@ -370,7 +370,9 @@ def test_a_picture_is_written(kind: str, folder: Path, capsys: Out) -> None:
     assert first.startswith({"png": b"\x89PNG", "svg": b"<?xml", "html": b"<!DOCTYPE"}[kind])
     assert cli.run([*words, str(path), "--json"]) == 0
     assert path.read_bytes() == first
-    json.loads(capsys.readouterr().out)
+    assert cli.run([*words, f"kv.{kind.upper()}"]) == 0
+    assert (folder / f"kv.{kind.upper()}").read_bytes() == first
+    capsys.readouterr()
 
 
 def test_a_picture_says_what_it_is_of(
