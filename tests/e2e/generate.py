@@ -13,11 +13,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-# The engine in this process, so that its modules and its pages can be looked at.
-os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-# Threads stay where the system puts them: a container may not let them be bound.
-os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
-os.environ["VLLM_NO_USAGE_STATS"] = "1"
+VARIABLES = {
+    # The engine in this process, so that its modules and its pages can be looked at.
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    # Threads stay where the system puts them: a container may not let them be bound.
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_NO_USAGE_STATS": "1",
+}
 
 SMALL = {
     "hidden_size": 64,
@@ -58,6 +60,12 @@ MODELS = {
 }
 PROMPTS = [[7, 11, 13, 17], [(5 * n) % 500 + 3 for n in range(300)]]
 TOKENS = 24
+
+
+def prepare() -> None:
+    """Set what an engine is told by its environment and how much it logs, before it is imported."""
+    os.environ.update(VARIABLES)
+    logging.getLogger("vllm").setLevel(logging.INFO)
 
 
 def enlarge_dummy_weights() -> None:
@@ -109,5 +117,5 @@ def generate(model: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    logging.getLogger("vllm").setLevel(logging.INFO)
+    prepare()
     print("RESULT " + json.dumps(generate(sys.argv[1])), flush=True)

@@ -1,0 +1,96 @@
+"""Starts an engine for a case and prints what it has laid out: `python plan.py CASE`.
+
+It runs in the interpreter that has vLLM and generates nothing. What the engine says in its log and
+what its objects hold are both printed, as one JSON line: a planner is held against both.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.cases import CASES, Case
+from tests.e2e.generate import prepare
+
+
+# Of what an engine logs, that which a planner can say before.
+SAYS = ("attention block size", "mamba page size", "padding layers", "KV cache size", "SSM cache")
+
+
+class Messages(logging.Handler):
+    """Keeps what is logged of pages and blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the message of a record, if it is one of these."""
+        text = record.getMessage()
+        if any(words in text for words in SAYS):
+            self.texts.append(text)
+
+
+def one_spec(spec: Any) -> Any:
+    """The spec of a group; where it holds one for each layer, that of the first."""
+    return next(iter(getattr(spec, "kv_cache_specs", {"": spec}).values()))
+
+
+def groups_of(config: Any) -> list[dict[str, Any]]:
+    """The block tables: what their layers are and how many, tokens of a block, bytes of a page."""
+    specs = [(group, one_spec(group.kv_cache_spec)) for group in config.kv_cache_groups]
+    return [
+        {
+            "spec": type(spec).__name__,
+            "layers": len(group.layer_names),
+            "block": spec.block_size,
+            "page": spec.page_size_bytes,
+        }
+        for group, spec in specs
+    ]
+
+
+def start(case: Case, folder: str) -> dict[str, Any]:
+    """What an engine lays out for a case, or the reason for which it does not start."""
+    from vllm import LLM
+
+    try:
+        llm = LLM(
+            model=folder,
+            load_format="dummy",
+            skip_tokenizer_init=True,
+            enforce_eager=True,
+            disable_log_stats=True,
+            **case.arguments,
+        )
+    except (ValueError, NotImplementedError) as err:
+        return {"error": str(err)}
+    core = llm.llm_engine.engine_core.engine_core
+    config, cache = core.scheduler.kv_cache_config, core.vllm_config.cache_config
+    return {
+        "groups": groups_of(config),
+        "num_blocks": config.num_blocks,
+        # An engine may change it, by what the machine's kernels take.
+        "state_dtype": cache.mamba_ssm_cache_dtype,
+    }
+
+
+def plan(case: Case) -> dict[str, Any]:
+    """What an engine of a case is, has and says."""
+    import vllm
+
+    messages = Messages()
+    logging.getLogger("vllm").addHandler(messages)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.json").write_text(json.dumps(case.config))
+        found = start(case, folder)
+    return {"version": vllm.__version__, **found, "log": messages.texts}
+
+
+if __name__ == "__main__":
+    prepare()
+    print("RESULT " + json.dumps(plan(CASES[sys.argv[1]])), flush=True)
