@@ -48,11 +48,15 @@ class StateTensor:
 
 @dataclass(frozen=True)
 class StateLayer:
-    """A layer with a recurrent state of fixed size (gated delta net, Mamba) and no keys."""
+    """A layer with a recurrent state of fixed size (gated delta net, Mamba) and no keys.
+
+    With a `chunk`, the tokens that its kernel takes at once, states inside a sequence can be kept.
+    """
 
     index: int
     tensors: tuple[StateTensor, ...]
     drafter: bool = False
+    chunk: int | None = None
 
 
 Layer = AttentionLayer | StateLayer

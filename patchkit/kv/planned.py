@@ -32,6 +32,7 @@ class Options:
     platform: str = "cuda"  # or "cpu"
     promotion: bool = True  # with patches/…/block-promotion.patch, on releases that it is for
     group_rule: str = "upstream"  # or "even": see kv.grouping
+    prefill_checkpoints: bool = False  # of states, as FlashInfer's kernels for them keep
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Kind:
     kind: str
     format: str  # what these layers cache; "" for states
     layers: int
-    groups: int  # block tables
+    groups: int  # block tables; 0 where the layers of the kind before share theirs
     window: int | None  # tokens
     token_bytes: int  # of one layer, unpadded; 0 for states
     born_block: int  # tokens, as the layer asks for it

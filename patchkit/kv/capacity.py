@@ -1,0 +1,87 @@
+"""What requests take, in blocks and bytes, and how long they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from patchkit.kv.grouping import Group
+from patchkit.kv.layers import Model
+from patchkit.kv.pages import FULL, STATE, WINDOW, Page
+from patchkit.kv.planned import Options
+from patchkit.kv.rules import Rules
+
+# Whose names do not tell that they are mixtures of experts: most architectures' do.
+EXPERTS = ("Moe", "MoE", "Mixtral", "GptOss", "Deepseek", "Llama4")
+NULL_BLOCKS = 1  # a block pool keeps the first for what is no block
+
+
+def concurrent_batches(model: Model, options: Options, rules: Rules) -> int:
+    """Return how many batches run at a time (VllmConfig.max_concurrent_batches)."""
+    stages = options.pipeline_parallel
+    if not options.async_scheduling:
+        return stages
+    if _second_runner(model, rules):
+        return stages + 1
+    return 2 if stages == 1 else stages
+
+
+def _second_runner(model: Model, rules: Rules) -> bool:
+    sparse = any(word in model.architecture for word in EXPERTS)
+    return rules.second_runner == "all" or not (model.is_hybrid or sparse)
+
+
+def tokens_in_flight(model: Model, options: Options, rules: Rules) -> int:
+    """Return the tokens that may be scheduled before blocks behind a window are given back."""
+    one = rules.batches_in_flight == "one"
+    batches = 1 if one else concurrent_batches(model, options, rules)
+    return batches * options.max_num_batched_tokens
+
+
+def request_blocks(
+    page: Page, in_flight: int, mode: str, draft_tokens: int, checkpoint_blocks: int
+) -> Callable[[int], int]:
+    """Return the blocks of one group that a request of so many tokens needs, by its tokens.
+
+    These are the `max_memory_usage_bytes` of the specs in v1/kv_cache_interface.py. A window need
+    not start where a block does, which takes one more.
+    """
+
+    def full(tokens: int) -> int:
+        return -(-tokens // page.block)
+
+    def window(tokens: int) -> int:
+        assert page.window is not None
+        return -(-min(page.window - 1 + in_flight, tokens) // page.block) + 1
+
+    def state(tokens: int) -> int:
+        if mode == "all":
+            return full(tokens) + draft_tokens
+        kept = 2 + checkpoint_blocks if mode == "align" else 1
+        return kept + draft_tokens
+
+    return {FULL: full, WINDOW: window, STATE: state}[page.kind]
+
+
+def block_bytes(groups: Sequence[Group], pages: Sequence[Page], places: Sequence[int]) -> int:
+    """Return what one block id takes in the layers at `places`: its pages in the largest group."""
+    mine = set(places)
+    return max(
+        sum(pages[place].page_bytes for place in group.places if place in mine) for group in groups
+    )
+
+
+def longest(needed_bytes: Callable[[int], int], available_bytes: int, most: int) -> int:
+    """Return the most tokens whose needed bytes are available, 0 where not even one's are.
+
+    Needed bytes do not fall with the length (_estimate_max_model_len_from_groups).
+    """
+    if needed_bytes(1) > available_bytes:
+        return 0
+    low, high = 1, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if needed_bytes(middle) <= available_bytes:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,146 @@
+"""How a release lays out a model's cache: pages, groups and blocks, before any memory is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from patchkit.kv.align import Primary, align_to_states, align_to_wider, first_block
+from patchkit.kv.birth import Nursery, born
+from patchkit.kv.grouping import Group, group, is_one_group
+from patchkit.kv.kernel_blocks import common_block
+from patchkit.kv.layers import ITEM_BYTES, AttentionLayer
+from patchkit.kv.pages import STATE, Page
+from patchkit.kv.planned import Options
+from patchkit.kv.prefix import check_tile, match_unit
+from patchkit.kv.promotion import promote
+from patchkit.kv.ranks import heads_per_rank
+from patchkit.kv.refused import RefusedError
+from patchkit.kv.rules import Backend, Rules
+from patchkit.kv.states import CHECKPOINT_TOKENS, cache_mode, keeps_checkpoints
+from patchkit.kv.steps import group_step, page_steps
+from patchkit.kv.unify import unify
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Pages layer by layer, as born and as they are; groups; what states need beside their own."""
+
+    born: tuple[Page, ...]
+    pages: tuple[Page, ...]
+    groups: tuple[Group, ...]
+    kernel_blocks: tuple[int, ...]  # of the groups, in tokens
+    mode: str  # of states
+    checkpoint_blocks: int
+    steps: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def lay_out(nursery: Nursery, max_model_len: int) -> Layout:
+    """Return the layout of a whole model; refused where the release cannot serve it."""
+    model, options, rules = nursery.model, nursery.options, nursery.rules
+    mode, told = cache_mode(model, options, rules) if model.states else ("none", None)
+    checkpoints = bool(model.states) and keeps_checkpoints(mode, options, rules)
+    primary = _primary(nursery, mode, checkpoints)
+    states_block = primary.state_block or _states_block(primary, mode, max_model_len)
+    at_birth = tuple(born(nursery, layer, primary, states_block) for layer in model.layers)
+    pages = _of_one_size(at_birth, options, rules)
+    groups = group(pages, options.group_rule)
+    unit = match_unit(groups, primary.block, mode, options, rules)
+    check_tile(unit, nursery.format.tile, nursery.format.name)
+    return Layout(
+        born=at_birth,
+        pages=pages,
+        groups=groups,
+        kernel_blocks=tuple(_kernel_block(each, pages) for each in groups),
+        mode=mode,
+        checkpoint_blocks=int(checkpoints),
+        steps=(*primary.steps, *page_steps(at_birth, pages), *group_step(groups, pages)),
+        notes=() if told is None else (told,),
+    )
+
+
+def _states_block(primary: Primary, mode: str, max_model_len: int) -> int:
+    """Return the block of states that nothing was aligned to."""
+    return primary.block if mode == "align" else max_model_len
+
+
+def _primary(nursery: Nursery, mode: str, checkpoints: bool) -> Primary:
+    model, options, rules = nursery.model, nursery.options, nursery.rules
+    backends = list(dict.fromkeys(nursery.served(layer).backend for layer in model.attention))
+    if not backends:
+        return Primary(options.block_size or 16)
+    primary = Primary(first_block(backends, options.block_size, options.platform, rules))
+    first = _first_of_target(nursery)
+    if model.is_hybrid:
+        primary = align_to_states(
+            primary.block,
+            nursery.token_bytes(first),
+            max(nursery.state_bytes(layer) for layer in model.states if not layer.drafter),
+            backends,
+            mode=mode,
+            chunk=max(layer.chunk or 1 for layer in model.states),
+            checkpoint_tokens=CHECKPOINT_TOKENS if checkpoints else 1,
+            rules=rules,
+        )
+        _check_batch(primary, mode, options, rules)
+    if nursery.stays_wider(first):
+        primary = _beside_wider(nursery, primary, first, backends[0])
+    return primary
+
+
+def _first_of_target(nursery: Nursery) -> AttentionLayer:
+    """Return the layer whose heads a release takes for those of the model, as config.json has them.
+
+    Values are taken to be as wide as keys.
+    """
+    first = next(layer for layer in nursery.model.attention if not layer.drafter)
+    return AttentionLayer(first.index, first.num_kv_heads, first.head_dim, first.head_dim)
+
+
+def _beside_wider(
+    nursery: Nursery, primary: Primary, first: AttentionLayer, backend: Backend
+) -> Primary:
+    """Return the block where the first layer stays wider: its backend knows of no packing."""
+    heads = heads_per_rank(first.num_kv_heads, nursery.options.tensor_parallel)
+    elements = 2 * heads * first.head_dim
+    wider = elements * ITEM_BYTES[nursery.model.dtype]
+    return align_to_wider(primary, elements, wider, backend)
+
+
+def _check_batch(primary: Primary, mode: str, options: Options, rules: Rules) -> None:
+    most = options.max_num_batched_tokens
+    if mode == "align" and rules.aligned_block_in_one_batch and primary.block > most:
+        raise RefusedError(
+            f"a block of {primary.block:,} tokens does not fit into a batch of {most:,}, as"
+            f" {rules.release} needs where states are cached at the ends of blocks",
+            expected=f"max_num_batched_tokens of {primary.block:,} or more",
+            hint="no prefix caching, or 0.27.0 or later",
+        )
+
+
+def _of_one_size(at_birth: tuple[Page, ...], options: Options, rules: Rules) -> tuple[Page, ...]:
+    """Return the pages with small blocks promoted, brought to one size unless one group has all."""
+    if is_one_group(at_birth):
+        return at_birth
+    promoted, largest = at_birth, max(page.page_bytes for page in at_birth)
+    if options.promotion and rules.promotion:
+        promoted, largest = promote(at_birth, rules)
+    return unify(promoted, largest, rules)
+
+
+def _kernel_block(each: Group, pages: Sequence[Page]) -> int:
+    if each.page.kind == STATE:
+        return each.page.block
+    mine = [pages[place] for place in each.places]
+    backends = list(dict.fromkeys(page.backend for page in mine if page.backend is not None))
+    block = common_block(each.page.block, backends)
+    for page in mine:
+        if block != page.block and page.page_bytes != page.content_bytes:
+            raise RefusedError(
+                f"a {page.kind} page of {page.content_bytes:,} bytes would be padded to"
+                f" {page.page_bytes:,}, and its block of {page.block:,} tokens split into kernel"
+                f" blocks of {block}: {backends[0].name} cannot split a padded page",
+                hint="a backend that takes any multiple of 16 tokens, such as TRITON_ATTN",
+            )
+    return block

@@ -1,0 +1,408 @@
+"""What a release makes of a model at start, by its own functions: the other side of the planner.
+
+Layers are stand-ins that know what a model's own code would tell them: heads of this rank, head
+sizes, a window, a backend. What they ask for, the block that is chosen for them, groups, blocks and
+capacity all come from the release's own functions, called in the order in which an engine does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import inspect
+import logging
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import torch
+    import vllm.config.vllm as vllm_module
+    from vllm.config import CacheConfig, DeviceConfig, VllmConfig
+    from vllm.config.model import ModelConfig
+    from vllm.distributed.utils import get_pp_indices
+    from vllm.model_executor.layers.attention import Attention
+    from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
+    from vllm.model_executor.layers.mamba.abstract import MambaBase
+    from vllm.model_executor.models import ModelRegistry
+    from vllm.model_executor.models.config import MambaModelConfig
+    from vllm.platforms.interface import Platform
+    from vllm.utils.torch_utils import STR_DTYPE_TO_TORCH_DTYPE
+    from vllm.v1.attention.backend import AttentionType
+    from vllm.v1.attention.backends.registry import MambaAttentionBackendEnum
+    from vllm.v1.core import kv_cache_utils
+    from vllm.v1.kv_cache_interface import AttentionSpec
+    from vllm.v1.worker.gpu.attn_utils import get_kv_cache_spec
+    from vllm.v1.worker.utils import select_common_block_size
+
+from patchkit.kv.formats import Format, Formats
+from patchkit.kv.layers import AttentionLayer, Layer, Model, StateLayer
+from patchkit.kv.planned import Options
+
+MODULES = {
+    "FLASH_ATTN": ("flash_attn", "FlashAttentionBackend"),
+    "FLASHINFER": ("flashinfer", "FlashInferBackend"),
+    "TRITON_ATTN": ("triton_attn", "TritonAttentionBackend"),
+    "FLEX_ATTENTION": ("flex_attention", "FlexAttentionBackend"),
+    "TURBOQUANT": ("turboquant_attn", "TurboQuantAttentionBackend"),
+}
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Started:
+    """What a release comes to: block sizes in tokens, sizes in bytes, groups by their layers."""
+
+    block: int
+    pages: dict[str, tuple[int, int]]  # block and page of each layer
+    groups: tuple[tuple[str, ...], ...]  # names of layers, which are their places
+    needed_bytes: tuple[int, ...]  # at the maximum length, by pipeline stage
+    num_blocks: int
+    tokens: int
+    concurrency: float
+    longest: int
+    fits: bool
+    splits_padded: bool
+
+
+@dataclass(frozen=True)
+class NotStarted:
+    """Which error a release stops with."""
+
+    error: str
+
+
+class Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Gives modules of FlashInfer, which has no build for CPUs: every name in them is a class."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> Any:
+        if name.partition(".")[0] != "flashinfer":
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        module = ModuleType(spec.name)
+        module.__getattr__ = lambda name: type(name, (), {})  # type: ignore[method-assign]
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+@contextmanager
+def flashinfer_stands_in() -> Iterator[None]:
+    """Let the module of that backend be imported, whose class says what it takes."""
+    finder = Absent()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "flashinfer"]:
+            del sys.modules[name]
+
+
+def backend_class(name: str) -> Any:
+    """The release's own class of a backend."""
+    module, cls = MODULES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = f"vllm.v1.attention.backends.{module}"
+        if name == "FLASHINFER" and path not in sys.modules:
+            with flashinfer_stands_in():
+                return getattr(importlib.import_module(path), cls)
+        return getattr(importlib.import_module(path), cls)
+
+
+class AttentionStandIn(AttentionLayerBase):
+    """A layer as its model's code makes it on one rank; what it asks for is the release's method."""
+
+    get_kv_cache_spec = Attention.get_kv_cache_spec
+    is_draft_layer = False
+    attn_type = AttentionType.DECODER
+
+    def __init__(self, layer: AttentionLayer, heads: int, cached: str, backend: Any, dtype: str):
+        self.kv_cache_dtype = cached
+        self.kv_cache_torch_dtype = torch_dtype(cached, dtype)
+        self.sliding_window = layer.window
+        self.attn_backend = backend
+        self.num_kv_heads = heads
+        self.head_size = layer.head_dim
+        self.head_size_v = layer.head_dim_v
+
+    def get_attn_backend(self) -> Any:
+        return self.attn_backend
+
+    def __getattr__(self, name: str) -> Any:
+        """Further things that a release asks a layer: none of them is there."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None
+
+
+class StateStandIn(MambaBase):
+    """A layer with a recurrent state, as its model's code makes it on one rank."""
+
+    mamba_type = MambaAttentionBackendEnum.GDN_ATTN
+    is_draft_layer = False
+
+    def __init__(self, layer: StateLayer, options: Options):
+        self.shapes = tuple(
+            (tensor.split // options.tensor_parallel, tensor.per_split, width(tensor, options))
+            for tensor in layer.tensors
+        )
+        self.dtypes = tuple(DTYPES[tensor.dtype] for tensor in layer.tensors)
+        self.checkpoints = 64 if options.prefill_checkpoints else None
+
+    def get_state_shape(self) -> Any:
+        return self.shapes
+
+    def get_state_dtype(self) -> Any:
+        return self.dtypes
+
+    def get_prefill_checkpoint_alignment(self) -> int | None:
+        return self.checkpoints
+
+
+def width(tensor: Any, options: Options) -> int:
+    return tensor.width + (options.draft_tokens if tensor.grows_with_drafts else 0)
+
+
+def torch_dtype(cached: str, dtype: str) -> torch.dtype:
+    return DTYPES[dtype] if cached == "auto" else STR_DTYPE_TO_TORCH_DTYPE[cached]
+
+
+def boundary_layers(model: Model, format: Format) -> set[int]:
+    """The layers that the release leaves unpacked, by its own method."""
+    if not format.name.startswith("turboquant_"):
+        return set()
+    from vllm.model_executor.layers.quantization.turboquant.config import TurboQuantConfig
+
+    text = SimpleNamespace(num_hidden_layers=model.num_layers, layer_types=["full_attention"])
+    config = SimpleNamespace(is_hybrid=model.is_hybrid, hf_text_config=text, hf_config=text)
+    return {int(index) for index in TurboQuantConfig.get_boundary_skip_layers(config)}
+
+
+class Engine:
+    """One release, and the module whose functions unify, group and count, as released or patched."""
+
+    def __init__(self, planning: ModuleType):
+        self.planning = planning
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.config = VllmConfig(device_config=DeviceConfig(device="cpu"))
+        logging.getLogger("vllm").setLevel(logging.CRITICAL)
+
+    def start(
+        self, model: Model, format: Format, options: Options, formats: Formats
+    ) -> Started | NotStarted:
+        """Return what the release makes of it, or the error that it stops with."""
+        state = [layer for layer in model.states if not layer.drafter]
+        resolved = SimpleNamespace(
+            get_mamba_state_shape_from_config=lambda _: StateStandIn(state[0], options).shapes,
+            get_mamba_state_dtype_from_config=lambda _: StateStandIn(state[0], options).dtypes,
+        )
+        try:
+            with (
+                patch.object(ModelRegistry, "resolve_model_cls", lambda *_, **__: (resolved, "")),
+                patch.object(vllm_module, "HAS_TRITON", True),
+            ):
+                return self._start(model, format, options, formats)
+        except (NotImplementedError, AssertionError, ValueError) as error:
+            return NotStarted(f"{type(error).__name__}: {error}")
+
+    def _start(
+        self, model: Model, format: Format, options: Options, formats: Formats
+    ) -> Started | NotStarted:
+        self._configure(model, format, options)
+        if model.states:
+            MambaModelConfig.verify_and_update_config(self.config)
+        workers = self._layers(model, format, options, formats)
+        self.stand_ins = {name: layer for worker in workers for name, layer in worker.items()}
+        context = self.config.compilation_config.static_forward_context
+        # Each worker aligns with its own layers; all come to what the first comes to.
+        context.clear()
+        context.update(self.stand_ins)
+        Platform.update_block_size_for_backend(self.config)
+        self.config.validate_block_size()
+        specs = []
+        for worker in workers:
+            context.clear()
+            context.update(worker)
+            specs.append(get_kv_cache_spec(self.config))
+        if any(not worker for worker in specs):
+            raise ValueError("a stage has no layer with a cache")
+        return self._count(specs, options)
+
+    def _configure(self, model: Model, format: Format, options: Options) -> None:
+        config = self.config
+        given = {} if options.block_size is None else {"block_size": options.block_size}
+        cached = "auto" if format.needs else format.name
+        config.cache_config = CacheConfig(
+            enable_prefix_caching=options.prefix_caching, cache_dtype=cached, **given
+        )
+        if options.state_cache_mode is not None:
+            config.cache_config.mamba_cache_mode = options.state_cache_mode
+        if options.prefix_match_unit is not None:
+            config.cache_config.prefix_match_unit = options.prefix_match_unit
+        skipped = sorted(boundary_layers(model, format))
+        config.cache_config.kv_cache_dtype_skip_layers = [str(index) for index in skipped]
+        config.parallel_config.tensor_parallel_size = options.tensor_parallel
+        config.parallel_config.pipeline_parallel_size = options.pipeline_parallel
+        config.scheduler_config.async_scheduling = options.async_scheduling
+        config.scheduler_config.max_num_batched_tokens = options.max_num_batched_tokens
+        config.scheduler_config.max_num_seqs = options.max_num_seqs
+        drafts = SimpleNamespace(
+            num_speculative_tokens=options.draft_tokens,
+            method="mtp",
+            draft_model_config=None,
+            use_multi_module_mtp=lambda: False,
+            use_eagle=lambda: False,
+            use_eagle_block_drop=lambda: False,
+            use_dflash=lambda: False,
+            uses_draft_model=lambda: False,
+        )
+        config.speculative_config = drafts if options.draft_tokens else None
+        config.model_config = self._model(model, options)
+
+    def _model(self, model: Model, options: Options) -> Any:
+        attention = [layer for layer in model.attention if not layer.drafter]
+        most = options.max_model_len or model.max_model_len
+        stand_in = SimpleNamespace(
+            dtype=DTYPES[model.dtype],
+            use_mla=False,
+            is_hybrid=model.is_hybrid,
+            is_moe="Moe" in model.architecture,
+            is_diffusion=False,
+            is_attention_free=not model.attention,
+            is_multimodal_model=False,
+            runner_type="generate",
+            architecture=model.architecture,
+            architectures=[model.architecture],
+            max_model_len=most,
+            original_max_model_len=most,
+            supports_mamba_prefix_caching=all(layer.chunk for layer in model.states),
+            get_mamba_chunk_size=lambda: max(layer.chunk or 0 for layer in model.states),
+            get_total_num_kv_heads=lambda: attention[0].num_kv_heads,
+            get_head_size=lambda: attention[0].head_dim,
+            hf_config=SimpleNamespace(model_type="stand_in"),
+            hf_text_config=SimpleNamespace(model_type="stand_in"),
+        )
+        stand_in.get_num_kv_heads = partial(ModelConfig.get_num_kv_heads, stand_in)
+        return stand_in
+
+    def _layers(
+        self, model: Model, format: Format, options: Options, formats: Formats
+    ) -> list[dict[str, Any]]:
+        """The layers of each pipeline stage, by name."""
+        skipped = boundary_layers(model, format)
+        stages: list[dict[str, Any]] = [{} for _ in range(options.pipeline_parallel)]
+        bounds = [
+            get_pp_indices(model.num_layers, rank, options.pipeline_parallel)
+            for rank in range(options.pipeline_parallel)
+        ]
+        for place, layer in enumerate(model.layers):
+            at = next(
+                (n for n, (start, end) in enumerate(bounds) if start <= layer.index < end), -1
+            )
+            stage = stages[-1 if layer.drafter else at]
+            stage[f"{place}"] = self._stand_in(layer, model, format, options, formats, skipped)
+        return stages
+
+    def _stand_in(
+        self,
+        layer: Layer,
+        model: Model,
+        format: Format,
+        options: Options,
+        formats: Formats,
+        skipped: set[int],
+    ) -> Any:
+        if isinstance(layer, StateLayer):
+            return StateStandIn(layer, options)
+        cached = "auto" if layer.index in skipped and not layer.drafter else format.name
+        chosen = formats.get(cached)
+        name = options.backend if options.backend in chosen.backends else chosen.backend
+        heads = max(1, layer.num_kv_heads // options.tensor_parallel)
+        return AttentionStandIn(layer, heads, cached, backend_class(name), model.dtype)
+
+    def _count(self, specs: list[dict[str, Any]], options: Options) -> Started | NotStarted:
+        """Groups, blocks and capacity; a check of memory that fails is noted and passed by."""
+        planning, config = self.planning, self.config
+        checks: list[tuple[int, int, bool]] = []
+        check = planning._check_enough_kv_cache_memory
+
+        def checked(available: int, needed: Any, most: int, estimate: Any) -> None:
+            try:
+                check(available, needed, most, estimate)
+            except ValueError:
+                checks.append((needed(), estimate(available) if available > 0 else 0, False))
+            else:
+                checks.append((needed(), estimate(available), True))
+
+        memory = [options.memory_bytes] * len(specs)
+        whole = ()
+        if hasattr(planning, "get_global_kv_cache_groups"):
+            whole = (planning.get_global_kv_cache_groups(config, specs),)
+        with patch.object(planning, "_check_enough_kv_cache_memory", checked):
+            configs = planning.get_kv_cache_configs(config, specs, memory, *whole)
+        scheduled = kv_cache_utils.generate_scheduler_kv_cache_config(configs)
+        kv_cache_utils.resolve_kv_cache_block_sizes(scheduled, config)
+        tokens, concurrency = kv_cache_utils.get_kv_cache_capacity(config, scheduled)
+        pages: dict[str, tuple[int, int]] = {}
+        groups: list[list[str]] = [[] for _ in scheduled.kv_cache_groups]
+        for one in configs:
+            for at, group in enumerate(one.kv_cache_groups):
+                groups[at] += group.layer_names
+                for name in group.layer_names:
+                    spec = layer_spec(group.kv_cache_spec, name)
+                    pages[name] = (spec.block_size, spec.page_size_bytes)
+        splits = [self._splits_padded(group) for one in configs for group in one.kv_cache_groups]
+        return Started(
+            block=config.cache_config.block_size,
+            pages=pages,
+            groups=tuple(tuple(sorted(names, key=int)) for names in groups),
+            needed_bytes=tuple(needed for needed, _, _ in checks),
+            num_blocks=scheduled.num_blocks,
+            tokens=tokens,
+            concurrency=concurrency,
+            longest=min(estimate for _, estimate, _ in checks),
+            fits=all(fits for _, _, fits in checks),
+            splits_padded=any(splits),
+        )
+
+    def _splits_padded(self, group: Any) -> bool:
+        """Whether a padded page is to be split into kernel blocks, which no release can.
+
+        From 0.29.0 on that stops the start, before it reads and writes where it should not.
+        """
+        for name in group.layer_names:
+            spec = layer_spec(group.kv_cache_spec, name)
+            if not isinstance(spec, AttentionSpec):
+                continue
+            backend = self.stand_ins[name].attn_backend
+            specs = [spec] if "kv_cache_specs" in SELECT_PARAMETERS else None
+            block = select_common_block_size(
+                spec.block_size, [backend], *([specs] if specs else [])
+            )
+            padded = spec.page_size_bytes != replace(spec, page_size_padded=None).page_size_bytes
+            if block != spec.block_size and padded:
+                return True
+        return False
+
+
+SELECT_PARAMETERS = inspect.signature(select_common_block_size).parameters
+
+
+def layer_spec(spec: Any, name: str) -> Any:
+    """The spec of one layer of a group, which may hold unlike ones."""
+    return spec.kv_cache_specs[name] if hasattr(spec, "kv_cache_specs") else spec
