@@ -61,6 +61,9 @@ SECTIONS = {
         "range-diff": "Compare two stored series patch by patch.",
         "registry": "Write a page about every stored patch.",
     },
+    "Plan": {
+        "kv-plan": "Say what a KV cache holds, and what its pages look like.",
+    },
     "Help": {
         "help": "Show the page of a command or of a topic.",
         "completion": "Print what makes a shell complete patchkit's commands.",

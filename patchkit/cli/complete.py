@@ -49,6 +49,13 @@ def series() -> Iterator[str]:
     yield from (folder for _, folder in _folders())
 
 
+def formats() -> Iterator[str]:
+    """Yield the KV formats that are shipped."""
+    from patchkit.kv.formats import read_formats
+
+    yield from read_formats().names
+
+
 def pages() -> Iterator[str]:
     """Yield what `patchkit help` has a page of."""
     from patchkit.cli import COMMANDS
@@ -105,6 +112,9 @@ _BY_NAME: Mapping[tuple[str, str], Offered] = {
     ("record", "patch"): PATCH, ("rename", "old"): PATCH, ("fold", "patches"): PATCH,
     ("port", "patches"): FILE, ("where", "patches"): FILE, ("lint", "names"): FILE,
     ("unpatch", "wheel"): FILE,
+    ("kv-plan", "release"): ANY_RELEASE, ("kv-plan", "formats"): Offered(formats),
+    ("kv-plan", "model"): FILE, ("kv-plan", "drafter"): FILE, ("kv-plan", "weights"): FILE,
+    ("kv-plan", "own_formats"): FILE, ("kv-plan", "plot"): FILE,
 }  # fmt: skip
 
 

@@ -1,0 +1,242 @@
+"""What `patchkit kv-plan` is asked for: its options, held against each other and planned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchkit.cli.checkpoint import read_config
+from patchkit.cli.kv_document import Asked, plan_document
+from patchkit.cli.kv_memory import PLACE, Given, Memory, read_memory
+from patchkit.cli.options import here
+from patchkit.errors import PatchkitError, UsageError
+from patchkit.kv.configs import read_model
+from patchkit.kv.formats import Formats, read_formats
+from patchkit.kv.layers import Model
+from patchkit.kv.plan import plan
+from patchkit.kv.planned import Options, Plan, Refusal
+from patchkit.kv.serving import Batch, default_batch
+from patchkit.kv.size import gib
+from patchkit.report import counted
+from patchkit.repository.store import stored_releases
+from patchkit.repository.workspace import read_file
+from patchkit.upstream import shipped_pins
+from patchkit.upstream.pins import normalise_version
+
+_USUAL_LENGTHS = (4096, 32768)
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of the command, as they were given."""
+
+    model: str
+    formats: tuple[str, ...]
+    compare: bool
+    memory: str | None
+    card: str | None
+    utilisation: str | None
+    weights: str | None
+    overhead: str | None
+    drafter: str | None
+    mtp: bool
+    draft_tokens: int
+    release: str | None
+    pristine: bool
+    max_model_len: int | None
+    lengths: tuple[int, ...]
+    tensor_parallel: int
+    pipeline_parallel: int
+    batched_tokens: int | None
+    max_seqs: int | None
+    no_async: bool
+    no_prefix_caching: bool
+    state_cache_mode: str | None
+    prefix_match_unit: int | None
+    block_size: int | None
+    backend: str | None
+    platform: str
+    group_rule: str
+    dtype: str | None
+    state_dtype: str | None
+    own_formats: Path | None
+
+    @property
+    def ranks(self) -> int:
+        """Over how many ranks the model is spread."""
+        return self.tensor_parallel * self.pipeline_parallel
+
+
+@dataclass(frozen=True)
+class Made:
+    """The plans, what there is to say of them, and how a picture of them is headed."""
+
+    plans: tuple[Plan, ...]
+    document: dict[str, Any]
+    title: str
+    subtitle: str
+
+
+def make_plans(request: Request) -> Made:
+    """Return a plan or a refusal for each format that is asked for."""
+    _check_options(request)
+    formats = _read_formats(request.own_formats)
+    names = _chosen(request, formats)
+    release = _release(request.release)
+    model = _read_model(request)
+    given = Given(
+        request.memory, request.card, request.utilisation, request.weights, request.overhead
+    )
+    memory = read_memory(given, Path(request.model), request.ranks)
+    batch = default_batch(release, request.platform, memory.card_bytes, request.ranks)
+    options = _options(request, memory, batch)
+    lengths = _lengths(request, model)
+    outcomes = [plan(model, formats.get(name), options, release, formats=formats) for name in names]
+    notes = _notes(request, model, batch, outcomes)
+    asked = Asked(model, f"v{release}", options, memory, lengths, notes, request.compare)
+    plans = tuple(outcome for outcome in outcomes if isinstance(outcome, Plan))
+    return Made(plans, plan_document(asked, outcomes), *_heading(asked))
+
+
+def _check_options(request: Request) -> None:
+    if request.compare and request.formats:
+        raise UsageError("--compare takes all formats, and --format names some", place=PLACE)
+    if request.mtp and request.drafter is not None:
+        raise UsageError("--mtp is the model's own drafter, --drafter another one", place=PLACE)
+    if (request.mtp or request.drafter is not None) and not request.draft_tokens:
+        named = "--mtp" if request.mtp else "--drafter"
+        raise UsageError(
+            f"{named} without --draft-tokens", place=PLACE,
+            expected="how many tokens it drafts, such as --draft-tokens 3",
+        )  # fmt: skip
+    if twice := [name for n, name in enumerate(request.formats) if name in request.formats[:n]]:
+        raise UsageError(f"--format {twice[0]} is given twice", place=PLACE)
+
+
+def _read_formats(path: Path | None) -> Formats:
+    return read_formats({} if path is None else {str(path): read_file(path)})
+
+
+def _chosen(request: Request, formats: Formats) -> tuple[str, ...]:
+    """Return the formats that are asked for, each known; a mistyped one is a usage error."""
+    if request.compare:
+        return formats.names
+    for name in request.formats:
+        try:
+            formats.get(name)
+        except PatchkitError as err:
+            raise UsageError(
+                err.fact, place="--format", expected=err.expected, hint=err.hint
+            ) from err
+    return request.formats or ("auto",)
+
+
+def _release(text: str | None) -> str:
+    """Return the release that is named, else the newest that is stored, else the newest pinned."""
+    if text is not None:
+        try:
+            return normalise_version(text)
+        except PatchkitError as err:
+            raise UsageError(
+                err.fact, place="--release", expected=err.expected, hint=err.hint
+            ) from err
+    config = here()
+    stored = [stored_releases(config.root, folder)[-1:] for folder in config.series]
+    from packaging.version import Version
+
+    newest = sorted((release for found in stored for release in found), key=Version)
+    return (newest or list(shipped_pins().versions))[-1]
+
+
+def _read_model(request: Request) -> Model:
+    drafter = (
+        None if request.drafter is None else read_config(Path(request.drafter), request.drafter)
+    )
+    return read_model(
+        read_config(Path(request.model), request.model),
+        name=request.model,
+        drafter=drafter,
+        drafter_name=request.drafter or "",
+        own_drafter=request.mtp,
+        dtype=request.dtype,
+        state_dtype=request.state_dtype,
+    )
+
+
+def _options(request: Request, memory: Memory, batch: Batch) -> Options:
+    return Options(
+        memory_bytes=memory.size_bytes,
+        max_model_len=request.max_model_len,
+        draft_tokens=request.draft_tokens,
+        prefix_caching=not request.no_prefix_caching,
+        state_cache_mode=request.state_cache_mode,
+        prefix_match_unit=request.prefix_match_unit,
+        tensor_parallel=request.tensor_parallel,
+        pipeline_parallel=request.pipeline_parallel,
+        max_num_batched_tokens=request.batched_tokens or batch.max_num_batched_tokens,
+        max_num_seqs=request.max_seqs or batch.max_num_seqs,
+        async_scheduling=not request.no_async,
+        block_size=request.block_size,
+        backend=request.backend,
+        platform=request.platform,
+        promotion=not request.pristine,
+        group_rule=request.group_rule,
+    )
+
+
+def _lengths(request: Request, model: Model) -> tuple[int, ...]:
+    """Return the lengths that are asked for, else usual ones, and that of the longest request."""
+    longest = request.max_model_len or model.max_model_len
+    for length in request.lengths:
+        if length > longest:
+            raise UsageError(
+                f"{length:,} tokens are more than the {longest:,} of the longest request",
+                place="--at", hint="--max-model-len says what the engine takes",
+            )  # fmt: skip
+    usual = tuple(length for length in _USUAL_LENGTHS if length < longest)
+    return tuple(sorted({*(request.lengths or usual), longest}))
+
+
+def _notes(
+    request: Request, model: Model, batch: Batch, outcomes: list[Plan | Refusal]
+) -> tuple[str, ...]:
+    """Return what was assumed of the engine, so far as it makes a difference to the figures."""
+    notes = []
+    longest = request.max_model_len
+    if longest is not None and longest > model.max_model_len:
+        notes.append(
+            f"--max-model-len {longest:,} is more than the {model.max_model_len:,} tokens of the "
+            "model: vLLM refuses that without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 or rope scaling"
+        )
+    windows = any(layer.window for layer in model.attention)
+    if windows and request.batched_tokens is None:
+        notes.append(
+            f"--max-num-batched-tokens {batch.max_num_batched_tokens:,}, as `vllm serve` has it "
+            f"{batch.ground}; windows keep what is in flight"
+        )
+    tails = any(isinstance(outcome, Plan) and outcome.tail_bytes for outcome in outcomes)
+    if tails and request.max_seqs is None:
+        notes.append(
+            f"--max-num-seqs {batch.max_num_seqs:,}, as `vllm serve` has it {batch.ground}; "
+            "each has a 16-bit tail"
+        )
+    if request.draft_tokens and not request.mtp and request.drafter is None:
+        notes.append(
+            "drafts without a drafter, as from n-grams: it caches nothing, and vLLM then starts "
+            "with --no-async-scheduling"
+        )
+    return tuple(notes)
+
+
+def _heading(asked: Asked) -> tuple[str, str]:
+    """Return the title and the second line of a picture."""
+    options = asked.options
+    ranks = options.tensor_parallel * options.pipeline_parallel
+    parts = [f"vLLM {asked.release.removeprefix('v')}", f"{gib(asked.memory.size_bytes)} of cache"]
+    if ranks > 1:
+        parts[1] += f" on each of {ranks} ranks"
+    if options.draft_tokens:
+        parts.append(counted(options.draft_tokens, "draft token"))
+    name = Path(asked.model.name)
+    return (name.parent.name if name.name == "config.json" else name.name), ", ".join(parts)

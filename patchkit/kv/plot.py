@@ -1,0 +1,205 @@
+"""Capacity against context as a picture: tokens at once above, requests at once below."""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from patchkit.errors import PatchkitError
+from patchkit.kv.curves import Curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+KINDS = ("png", "svg", "html")
+# Okabe and Ito's colours, which colour-blind people tell apart, without the yellow, which is hardly
+# seen on white. Where they run out, lines are dashed.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+_DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)))
+_STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "patchkit",  # ids in the file, the same each time
+    "font.family": "DejaVu Sans",  # matplotlib brings it along
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#666666",
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+}
+_LABEL_POINTS = 11.0  # height of a label
+_LONGEST_LABEL = 44  # characters
+
+
+def picture(curves: Sequence[Curve], title: str, subtitle: str, kind: str) -> bytes:
+    """Return a picture of curves as a PNG, an SVG or a page of HTML; the same ones the same bytes.
+
+    Raises PatchkitError where matplotlib is missing.
+    """
+    try:
+        import matplotlib
+    except ImportError as err:
+        raise PatchkitError(
+            "matplotlib is not installed", place="--plot", hint="pip install 'patchkit[plot]'"
+        ) from err
+    with matplotlib.rc_context(_STYLE):
+        figure = _figure(curves, title, subtitle)
+        if kind == "png":
+            return _saved(figure, "png")
+        svg = _saved(figure, "svg")
+    return svg if kind == "svg" else _page(curves, title, subtitle, svg.decode()).encode()
+
+
+def _saved(figure: Figure, kind: str) -> bytes:
+    buffer = io.BytesIO()
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _figure(curves: Sequence[Curve], title: str, subtitle: str) -> Figure:
+    from matplotlib.figure import Figure
+
+    right = 0.5 + 0.075 * max(len(_shortened(curve.name)) for curve in curves)  # inches: labels
+    figure = Figure(figsize=(6.2 + right, 7.4))
+    width, height = figure.get_size_inches()
+    above, below = figure.subplots(2, 1, sharex=True)
+    figure.subplots_adjust(left=0.85 / width, right=1 - right / width, top=1 - 0.95 / height,
+                           bottom=0.6 / height, hspace=0.14)  # fmt: skip
+    figure.text(0.12 / width, 1 - 0.3 / height, title, fontsize=12, fontweight="bold")
+    figure.text(0.12 / width, 1 - 0.55 / height, subtitle, fontsize=9, color="#444444")
+    _draw(above, [(curve.lengths, curve.tokens) for curve in curves])
+    _draw(below, [(curve.lengths, curve.requests) for curve in curves])
+    above.set_title("tokens held at once", loc="left", fontsize=9.5)
+    below.set_title("requests at once", loc="left", fontsize=9.5)
+    below.set_xlabel("length of each request, tokens")
+    _scale(above, below, curves)
+    _label(figure, above, curves)
+    return figure
+
+
+def _draw(axes: Axes, lines: Sequence[tuple[Sequence[float], Sequence[float]]]) -> None:
+    for number, (xs, ys) in enumerate(lines):
+        axes.plot(xs, ys, **_look(number), linewidth=1.6)
+        axes.plot(xs[-1:], ys[-1:], color=_look(number)["color"], marker="o", markersize=3.5)
+
+
+def _look(number: int) -> dict[str, Any]:
+    dashes = _DASHES[number // len(_COLOURS) % len(_DASHES)]
+    return {"color": _COLOURS[number % len(_COLOURS)], "linestyle": dashes}
+
+
+def _scale(above: Axes, below: Axes, curves: Sequence[Curve]) -> None:
+    """Both ways by octaves; the marks are lengths that people use."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    first = min(curve.lengths[0] for curve in curves)
+    last = max(curve.lengths[-1] for curve in curves)
+    below.set_xscale("log", base=2)
+    below.set_xlim(first, last * 1.02)
+    marks = [1 << n for n in range(40) if first <= 1 << n <= last]
+    below.xaxis.set_major_locator(FixedLocator(marks[::-1][:: 1 if len(marks) <= 9 else 2][::-1]))
+    below.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{int(x):,}"))
+    below.xaxis.set_minor_locator(NullLocator())
+    for axes in (above, below):
+        axes.set_yscale("log", base=10)
+        low, high = axes.get_ylim()
+        axes.yaxis.set_major_locator(FixedLocator(_round_numbers(low, high)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.10g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Return 1, 2 and 5 of each power of ten in a range, or the powers alone where it is wide."""
+    found = [
+        digit * 10.0**power for power in range(-3, 14) for digit in (1, 2, 5)
+        if low <= digit * 10.0**power <= high
+    ]  # fmt: skip
+    powers = [number for number in found if f"{number:e}".startswith("1.0")]
+    return powers if len(found) > 9 else found
+
+
+def _label(figure: Figure, axes: Axes, curves: Sequence[Curve]) -> None:
+    """Write the formats beside the edge, each near the height at which its line ends."""
+    to_points = 72 / figure.dpi
+    box = axes.get_window_extent()
+    height = float(box.height) * to_points
+    ends = [
+        (float(axes.transData.transform((1, curve.tokens[-1]))[1]) - float(box.y0)) * to_points
+        for curve in curves
+    ]
+    places = _apart(ends, _LABEL_POINTS, height)
+    for number, (curve, place) in enumerate(zip(curves, places, strict=True)):
+        colour = _look(number)["color"]
+        axes.annotate(
+            _shortened(curve.name), xy=(curve.lengths[-1], curve.tokens[-1]), xycoords="data",
+            xytext=(1.045, place / height), textcoords="axes fraction", va="center", fontsize=8.5,
+            color=colour, annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkA": 2, "shrinkB": 2,
+                        "relpos": (0, 0.5)},
+        )  # fmt: skip
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 3]}..."
+
+
+def _apart(places: Sequence[float], least: float, height: float) -> list[float]:
+    """Return places in their order, moved as little as it takes to be `least` apart."""
+    order = sorted(range(len(places)), key=lambda n: (places[n], -n))
+    blocks: list[tuple[float, list[int]]] = []  # where a block of neighbours is centred
+    for n in order:
+        centre, members = places[n], [n]
+        while blocks and centre - blocks[-1][0] < least * (len(members) + len(blocks[-1][1])) / 2:
+            _, before = blocks.pop()
+            members = before + members
+            mean = sum(places[m] for m in members) / len(members)
+            centre = mean
+        blocks.append((centre, members))
+    found = [0.0] * len(places)
+    for centre, members in blocks:
+        for at, member in enumerate(members):
+            found[member] = centre + least * (at - (len(members) - 1) / 2)
+    over = max(found, default=0.0) - height
+    return [place - over for place in found] if over > 0 else found
+
+
+def _page(curves: Sequence[Curve], title: str, subtitle: str, svg: str) -> str:
+    """Return a page that needs nothing else: the picture, and its figures as a table."""
+    picture = svg[svg.index("<svg") :]
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            f'<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>',
+            "<style>body{font:15px/1.4 sans-serif;margin:2em;max-width:64em}"
+            "svg{max-width:100%;height:auto}table{border-collapse:collapse}"
+            "td,th{padding:.15em .8em;text-align:right;border-bottom:1px solid #ddd}"
+            "td:first-child,th:first-child{text-align:left}</style></head><body>",
+            picture,
+            *_table(curves, "Tokens held at once, by the length of each request in tokens", 0),
+            *_table(curves, "Requests at once, by the length of each request in tokens", 1),
+            f"<p>{html.escape(subtitle)}</p></body></html>\n",
+        ]
+    )
+
+
+def _table(curves: Sequence[Curve], caption: str, which: int) -> Iterator[str]:
+    marks = sorted({n for curve in curves for n in curve.lengths if n & (n - 1) == 0})
+    yield f"<h2>{caption}</h2><table><tr><th>format</th>"
+    yield "".join(f"<th>{n:,}</th>" for n in marks) + "<th>longest request</th></tr>"
+    for curve in curves:
+        at = dict(zip(curve.lengths, curve.requests, strict=True))
+        cells = "".join(f"<td>{_cell(n, at.get(n), which)}</td>" for n in marks)
+        longest = f"<td>{curve.lengths[-1]:,} tokens</td>"
+        yield f"<tr><td>{html.escape(curve.name)}</td>{cells}{longest}</tr>"
+    yield "</table>"
+
+
+def _cell(tokens: int, requests: float | None, which: int) -> str:
+    if requests is None:
+        return "-"
+    return f"{requests:,.2f}" if which else f"{int(tokens * requests):,}"

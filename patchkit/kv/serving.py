@@ -1,0 +1,49 @@
+"""What `vllm serve` takes for what it is not told: its share of a card, and the size of a batch."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from packaging.version import Version
+
+from patchkit.kv.size import GIB
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one step takes at most, and on which grounds that is so."""
+
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    ground: str
+
+
+@cache
+def _table() -> dict[str, Any]:
+    text = resources.files("patchkit.vllm").joinpath("serve_defaults.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def default_utilisation() -> Decimal:
+    """Return the share of a card that an engine takes."""
+    return Decimal(_table()["gpu_memory_utilization"])
+
+
+def default_batch(release: str, platform: str, card_bytes: int | None, ranks: int) -> Batch:
+    """Return the batch of an engine; of a card that is not known, that of the smallest."""
+    if platform == "cpu":
+        row = _table()["cpu"]
+        tokens, seqs = row["max_num_batched_tokens"] * ranks, row["max_num_seqs"] * ranks
+        return Batch(tokens, seqs, "on a CPU")
+    rows = [row for row in _table()["batch"] if Version(row["since"]) <= Version(release)]
+    index = next(n for n, row in enumerate(rows) if (card_bytes or 0) >= row["card_gib"] * GIB)
+    if rows[index]["card_gib"]:
+        ground = f"on cards from {rows[index]['card_gib']} GiB but A100"
+    else:
+        ground = f"on cards below {rows[index - 1]['card_gib']} GiB"
+    return Batch(rows[index]["max_num_batched_tokens"], rows[index]["max_num_seqs"], ground)

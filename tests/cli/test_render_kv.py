@@ -1,0 +1,188 @@
+"""What people see of plans: hand-made ones, whole pages."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from patchkit.cli import render_kv
+from patchkit.cli.kv_document import Asked, plan_document
+from patchkit.cli.kv_memory import Memory
+from patchkit.kv.layers import AttentionLayer, Model, StateLayer
+from patchkit.kv.planned import Options, Plan, Refusal
+from tests.kv.made_plans import MEMORY_BYTES, NVFP4, OPTIONS, auto, int4, kvarn
+
+Out = pytest.CaptureFixture[str]
+LAYERS = (
+    *(AttentionLayer(n, 4, 256, 256) for n in range(16)),
+    *(StateLayer(n, ()) for n in range(48)),
+    *(AttentionLayer(n, 4, 256, 256, 2048, drafter=True) for n in range(5)),
+)
+MEMORY = Memory(MEMORY_BYTES)
+MODEL = Model("golden", "Qwen3NextForCausalLM", "bfloat16", 64, 24, 245_760, LAYERS, ("no vision",))
+
+
+def document(
+    *outcomes: Plan | Refusal, compare: bool = False, memory: Memory = MEMORY,
+    options: Options = OPTIONS, lengths: tuple[int, ...] = (4096, 32_768, 245_760),
+) -> dict[str, Any]:  # fmt: skip
+    asked = Asked(MODEL, "v0.28.0", options, memory, lengths, ("what was said",), compare)
+    return plan_document(asked, outcomes)
+
+
+def test_a_plan_is_shown_whole(capsys: Out) -> None:
+    render_kv.show_plans(document(kvarn()))
+    assert (
+        capsys.readouterr().out
+        == """\
+golden: Qwen3NextForCausalLM, bfloat16, 16 full + 5 window + 48 state layers, 5
+  of them a drafter's
+vLLM 0.28.0 on cuda; the cache has 4.900 GiB (5,261,334,938 B)
+
+kvarn_k4v2_g128
+  tokens            268,169 in all; the engine logs it as `GPU KV cache size`
+  concurrency       1.09 requests of 245,760 tokens at once
+  longest request   245,760 tokens, of 245,760
+  at once           3 requests of 4,096 tokens, or 2 of 32,768, or 1 of 245,760
+  limited by        the 245,760 tokens of the model
+
+                                    full         state        window
+  format                 kvarn_k4v2_g128             -          auto
+  layers                              16            48             5
+  groups (block tables)                2             6             1
+  window                               -             -  2,048 tokens
+  a token in one layer             840 B             -       4,096 B
+  block                     2,176 tokens  2,176 tokens    128 tokens
+  block as it is born          16 tokens  2,176 tokens     16 tokens
+  kernel block                 16 tokens  2,176 tokens     16 tokens
+  page                       1,827,840 B   1,827,840 B   1,827,840 B
+  padding in it                     none      50,176 B   1,303,552 B
+  padding / page                  0.00 %        2.75 %       71.32 %
+  blocks of a request        113 a group     9 a group    49 a group
+
+  one block         14,622,720 B: 8 pages of 1,827,840 B
+  one request       329 blocks for 245,760 tokens (2 x 113 + 6 x 9 + 1 x 49), of
+                    359; 4.480 GiB (4,810,874,880 B)
+  fixed state       0.735 GiB (789,626,880 B) a request, of any length
+  16-bit tail       0.547 GiB (587,202,560 B) beside the pages, for 64 requests
+  how               a block of 2,176 tokens is 17 tiles
+                    windows from 16 to 128 tokens
+  assumed           states in float16
+
+  assumed           no vision
+                    what was said
+"""
+    )
+
+
+def test_one_that_does_not_start_says_by_how_much(capsys: Out) -> None:
+    render_kv.show_plans(document(auto()))
+    shown = capsys.readouterr().out
+    assert (
+        """
+auto
+  does not start    one request of 245,760 tokens needs 15.955 GiB
+                    (17,131,634,688 B), 4.900 GiB (5,261,334,938 B) are there
+  longest request   64,512 tokens, of 245,760
+  at once           4 requests of 4,096 tokens, or 1 of 32,768, or 0 of 245,760
+  limited by        memory
+"""
+        in shown
+    )
+    assert "16-bit tail" not in shown
+    assert "GPU KV cache size" not in shown
+
+
+def test_formats_are_compared_in_a_line_each(capsys: Out) -> None:
+    render_kv.show_plans(document(auto(), int4(), NVFP4, kvarn(), compare=True))
+    assert (
+        capsys.readouterr().out
+        == """\
+golden: Qwen3NextForCausalLM, bfloat16, 16 full + 5 window + 48 state layers, 5
+  of them a drafter's
+vLLM 0.28.0 on cuda; the cache has 4.900 GiB (5,261,334,938 B)
+
+                              longest    requests at once of     bytes  tokens
+format                tokens  request  4,096  32,768  245,760  a token  / auto
+auto                  75,391   64,512      4       1        0   65,536    1.00
+int4_per_token_head  258,435  245,760      5       3        1   16,896    3.43
+kvarn_k4v2_g128      268,169  245,760      3       2        1   13,440    3.56
+
+tokens: in all, as the engine logs them; longest request, and requests of that
+many tokens at once; bytes a token: in all layers that keep every token, without
+padding; tokens / auto: against those of auto
+do not start with 245,760 tokens: auto
+nvfp4: refused: no card that is named has it, expected a B200
+  hint: see the formats
+
+  assumed           no vision
+                    what was said
+"""
+    )
+
+
+def test_a_table_that_is_too_wide_goes_on_below(capsys: Out) -> None:
+    lengths = tuple(n * 1024 for n in range(1, 11))
+    render_kv.show_plans(document(auto(), compare=True, lengths=lengths))
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.split("\n"))) <= 80
+    assert shown.count("\nauto  ") == 2
+    for length in lengths:
+        assert f"{length:,}" in shown
+    assert "requests at once of" not in shown
+
+
+def test_ranks_a_card_and_a_pristine_release_are_said(capsys: Out) -> None:
+    memory = Memory(1 << 30, 24 << 30, Decimal("0.9"), 31 << 30, 3 << 29)
+    options = dataclasses.replace(
+        OPTIONS, tensor_parallel=2, pipeline_parallel=2, promotion=False, platform="cpu"
+    )
+    render_kv.show_plans(document(NVFP4, memory=memory, options=options))
+    assert capsys.readouterr().out.split("\n")[2:8] == [
+        "vLLM 0.28.0 on cpu, pristine; the cache of each of 4 ranks has 1.000 GiB",
+        "  (1,073,741,824 B)",
+        "  = 0.9 x 24.000 GiB - weights 7.750 GiB - overhead 1.500 GiB",
+        "",
+        "nvfp4: refused: no card that is named has it, expected a B200",
+        "  hint: see the formats",
+    ]
+
+
+def test_the_exit_says_whether_it_fits() -> None:
+    def status(*outcomes: Plan | Refusal, compare: bool) -> tuple[bool, int]:
+        found = document(*outcomes, compare=compare)
+        return found["ok"], found["exit_code"]
+
+    assert status(kvarn(), compare=False) == (True, 0)
+    assert status(kvarn(), auto(), compare=False) == (False, 3)
+    assert status(kvarn(), NVFP4, compare=False) == (False, 3)
+    assert status(kvarn(), auto(), NVFP4, compare=True) == (True, 0)
+    assert status(auto(), NVFP4, compare=True) == (False, 3)
+
+
+def test_the_document_is_what_its_schema_says(check: Callable[[dict[str, Any]], None]) -> None:
+    memory = Memory(1 << 30, 24 << 30, Decimal("0.9"), 31 << 30, 3 << 29)
+    for found in (
+        document(auto(), NVFP4, kvarn(), compare=True),
+        document(kvarn(), memory=memory),
+    ):
+        check(found)
+    assert found["memory"] == {
+        "bytes": 1_073_741_824, "card_bytes": 25_769_803_776, "utilisation": "0.9",
+        "weights_bytes": 33_285_996_544, "overhead_bytes": 1_610_612_736,
+    }  # fmt: skip
+    (plan,) = found["plans"]
+    assert plan["ratio_to_auto"] is None
+    assert plan["bytes_per_token"] == 13_440  # 16 layers of 840
+    assert plan["resident"][1] == {"tokens": 32_768, "requests": 2}
+    assert plan["kinds"][2] == {
+        "kind": "window", "format": "auto", "layers": 5, "groups": 1, "window": 2048,
+        "token_bytes": 4096, "born_block": 16, "block": 128, "kernel_block": 16,
+        "content_bytes": 524_288, "page_bytes": 1_827_840, "padding_bytes": 1_303_552,
+        "blocks_per_request": 49,
+    }  # fmt: skip
+    assert found["model"]["drafter_layers"] == 5
