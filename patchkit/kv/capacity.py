@@ -18,7 +18,8 @@ NULL_BLOCKS = 1  # a block pool keeps the first for what is no block
 def concurrent_batches(model: Model, options: Options, rules: Rules) -> int:
     """Return how many batches run at a time (VllmConfig.max_concurrent_batches)."""
     stages = options.pipeline_parallel
-    if not options.async_scheduling:
+    # CpuPlatform turns asynchronous scheduling off whoever asks for it.
+    if not options.async_scheduling or options.platform == "cpu":
         return stages
     if _second_runner(model, rules):
         return stages + 1
