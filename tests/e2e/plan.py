@@ -16,23 +16,27 @@ from typing import Any
 from tests.e2e.cases import CASES, Case
 from tests.e2e.generate import prepare
 
-
 # Of what an engine logs, that which a planner can say before.
-SAYS = ("attention block size", "mamba page size", "padding layers", "KV cache size", "SSM cache")
+SAYS = ("attention block size", "mamba page size", "padding layers", "KV cache size")
 
 
-class Messages(logging.Handler):
-    """Keeps what is logged of pages and blocks."""
+def keep_messages() -> list[str]:
+    """A list to which each such message is added from now on.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
+    Records are caught where they are made: an engine may set its loggers up anew as it starts.
+    """
+    texts: list[str] = []
+    make = logging.getLogRecordFactory()
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep the message of a record, if it is one of these."""
+    def keeping(*arguments: Any, **options: Any) -> logging.LogRecord:
+        record = make(*arguments, **options)
         text = record.getMessage()
-        if any(words in text for words in SAYS):
-            self.texts.append(text)
+        if record.name.startswith("vllm.") and any(words in text for words in SAYS):
+            texts.append(text)
+        return record
+
+    logging.setLogRecordFactory(keeping)
+    return texts
 
 
 def one_spec(spec: Any) -> Any:
@@ -83,12 +87,11 @@ def plan(case: Case) -> dict[str, Any]:
     """What an engine of a case is, has and says."""
     import vllm
 
-    messages = Messages()
-    logging.getLogger("vllm").addHandler(messages)
+    messages = keep_messages()
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.json").write_text(json.dumps(case.config))
         found = start(case, folder)
-    return {"version": vllm.__version__, **found, "log": messages.texts}
+    return {"version": vllm.__version__, **found, "log": messages}
 
 
 if __name__ == "__main__":
