@@ -125,6 +125,7 @@ CASES = {
         HYBRID, 16 * MIB, 3000, OLD, "fp8", prefix_caching=False, state_dtype="float32"
     ),
     "hybrid, block of 32": Case(HYBRID, 16 * MIB, 1000, OLD, block_size=32, state_dtype="float32"),
+    "hybrid, block of 640": Case(HYBRID, 16 * MIB, 1000, (), block_size=640, state_dtype="float32"),
     "hybrid, too little memory": Case(HYBRID, 3 * MIB, 4000, state_dtype="float32"),
     "window": Case(GEMMA3, 16 * MIB, 1000, OLD, dtype="float32"),
     "window, context below it": Case(GEMMA3, 16 * MIB, 150, OLD, "fp8", prefix_caching=False),

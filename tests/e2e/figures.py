@@ -17,6 +17,7 @@ Run = Mapping[str, Any]
 
 KINDS = {"FullAttentionSpec": "full", "SlidingWindowSpec": "window", "MambaSpec": "state"}
 NO_ROOM = ("To serve at least one request", "No available memory for the cache blocks")
+DEFAULT_BLOCK = 128  # tokens, of a CPU engine
 REFUSED: Figures = {"starts": False, "refused": True}
 
 
@@ -116,9 +117,11 @@ def figures_of_plan(found: Plan | Refusal) -> Figures:
 
 
 def _of_alignment(found: Plan) -> Figures:
-    """What is logged where states and keys share the blocks, and nothing elsewhere."""
+    """What is logged where blocks had to grow for states to fit in, and where states are padded."""
     states = [kind for kind in found.kinds if kind.kind == "state"]
-    aligned = next((str(k.block) for k in found.kinds if states and k.kind == "full"), None)
+    least = found.options.block_size or DEFAULT_BLOCK
+    grown = [kind.block for kind in found.kinds if kind.kind == "full" and kind.block > least]
+    aligned = str(grown[0]) if states and grown else None
     padding = next((100 * k.padding_bytes / k.content_bytes for k in states), None)
     return {
         "aligned block (tokens)": aligned,
