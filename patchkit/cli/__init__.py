@@ -62,7 +62,7 @@ SECTIONS = {
         "registry": "Write a page about every stored patch.",
     },
     "Plan": {
-        "kv-plan": "Say what a KV cache holds, and what its pages look like.",
+        "kv-plan": "Say what fits into a KV cache, and why.",
     },
     "Help": {
         "help": "Show the page of a command or of a topic.",

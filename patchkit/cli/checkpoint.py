@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,25 @@ _OTHER_FORMATS = {
 }
 
 
-def read_config(path: Path, shown: str) -> Mapping[str, Any]:
+@dataclass(frozen=True)
+class ConfigFile:
+    """A config.json: what it is called, and what it says."""
+
+    name: str
+    values: Mapping[str, Any]
+
+
+def read_config(shown: str) -> ConfigFile:
     """Return the config.json that a path names, or that lies in the folder that it names."""
-    if path.is_dir():
-        if not (path / CONFIG).is_file():
-            raise PatchkitError(
-                f"the folder has no {CONFIG}", place=shown, expected=_EXPECTED, hint=_instead(path)
-            )
-        return _read_object(path / CONFIG, f"{shown.rstrip('/')}/{CONFIG}")
-    return _read_object(path, shown)
+    path = Path(shown)
+    if not path.is_dir():
+        return ConfigFile(shown, _read_object(path, shown))
+    if not (path / CONFIG).is_file():
+        raise PatchkitError(
+            f"the folder has no {CONFIG}", place=shown, expected=_EXPECTED, hint=_instead(path)
+        )
+    name = f"{shown.rstrip('/')}/{CONFIG}"
+    return ConfigFile(name, _read_object(path / CONFIG, name))
 
 
 def _instead(folder: Path) -> str | None:
@@ -80,7 +91,9 @@ def _read_small(path: Path, shown: str) -> bytes:
         with path.open("rb") as file:
             data = file.read(_LARGEST_JSON + 1)
     except OSError as err:
-        raise PatchkitError(f"cannot be read: {err.strerror}", place=shown) from err
+        raise PatchkitError(
+            f"cannot be read: {(err.strerror or str(err)).lower()}", place=shown
+        ) from err
     if len(data) > _LARGEST_JSON:
         what = "is a GGUF file" if data.startswith(b"GGUF") else "is larger than 64 MiB"
         raise PatchkitError(what, place=shown, expected=_EXPECTED)
@@ -145,7 +158,9 @@ def _tensor_bytes(path: Path, shown: str) -> int:
             header_bytes = int.from_bytes(file.read(8), "little")
     except OSError as err:
         hint = "the checkpoint is not complete"
-        raise PatchkitError(f"cannot be read: {err.strerror}", place=shown, hint=hint) from err
+        raise PatchkitError(
+            f"cannot be read: {(err.strerror or str(err)).lower()}", place=shown, hint=hint
+        ) from err
     left = size_bytes - 8 - header_bytes
     if left < 0:
         fact = f"is no safetensors file: {size_bytes:,} B, and its header says {header_bytes:,} B"

@@ -42,7 +42,7 @@ def plan_document(asked: Asked, outcomes: Sequence[Plan | Refusal]) -> dict[str,
         "memory": _memory(asked.memory),
         "compare": asked.compare,
         "lengths": list(asked.lengths),
-        "plans": [_plan(plan, asked.lengths, auto) for plan in plans],
+        "plans": [_plan(plan, asked, auto) for plan in plans],
         "refusals": [
             {
                 "format": refusal.format,
@@ -89,7 +89,7 @@ def _memory(memory: Memory) -> dict[str, Any]:
     }
 
 
-def _plan(plan: Plan, lengths: Sequence[int], auto: Plan | None) -> dict[str, Any]:
+def _plan(plan: Plan, asked: Asked, auto: Plan | None) -> dict[str, Any]:
     return {
         "format": plan.format,
         "fits": plan.fits,
@@ -98,7 +98,7 @@ def _plan(plan: Plan, lengths: Sequence[int], auto: Plan | None) -> dict[str, An
         "concurrency": plan.concurrency,
         "longest": plan.longest,
         "limit": plan.limit,
-        "resident": [{"tokens": n, "requests": plan.resident(n)} for n in lengths],
+        "resident": [{"tokens": n, "requests": plan.resident(n)} for n in asked.lengths],
         "bytes_per_token": bytes_per_token(plan),
         "ratio_to_auto": plan.tokens / auto.tokens if auto and auto.tokens else None,
         "page_bytes": plan.page_bytes,
@@ -112,7 +112,7 @@ def _plan(plan: Plan, lengths: Sequence[int], auto: Plan | None) -> dict[str, An
         "tail_bytes": plan.tail_bytes,
         "kinds": [_kind(kind, plan.max_model_len) for kind in plan.kinds],
         "steps": list(plan.steps),
-        "notes": list(plan.notes),
+        "notes": [note for note in plan.notes if note not in asked.model.notes],
     }
 
 

@@ -85,7 +85,7 @@ def _beside_weights(given: Given, card: str, model: Path, ranks: int) -> Memory:
         raise PatchkitError(
             f"nothing is left for the cache: {utilisation} of {gib(card_bytes)} is {gib(taken)}, "
             f"weights take {gib(share)} and the rest {gib(overhead)}",
-            place=PLACE, hint="--tp 2 halves the weights of a rank",
+            place=PLACE, hint="a larger card, more ranks to share the weights, or smaller ones",
         )  # fmt: skip
     if ranks > 1:
         notes.append(f"the weights are shared evenly: {exact(share)} on each of {ranks} ranks")

@@ -34,7 +34,7 @@ _CHOICES = {
 }
 
 
-@click.command(short_help="Say what a KV cache holds, and what its pages look like.")
+@click.command(short_help="Say what fits into a KV cache, and why.")
 @click.argument("model", metavar="MODEL")
 @click.option(
     "--format",
@@ -160,6 +160,11 @@ _CHOICES = {
     type=tokens,
     help="How long the parts are by which prefixes are found again.",
 )
+@click.option(
+    "--prefill-checkpoints",
+    is_flag=True,
+    help="States inside a prompt are kept too, as FlashInfer's kernels for them do.",
+)
 @click.option("--block-size", metavar="TOKENS", type=tokens, help="As vLLM's option.")
 @click.option(
     "--backend",
@@ -198,7 +203,7 @@ _CHOICES = {
 )
 @json_option
 def command(as_json: bool, plot: Path | None, **options: Any) -> ExitCode:
-    """Say what a KV cache holds, and what its pages look like.
+    """Say what fits into a KV cache, and why.
 
     MODEL is the config.json of a Hugging Face model, or its folder. For each format come block
     and page sizes, padding, blocks of a request, fixed states and 16-bit tails, tokens in all as
@@ -212,9 +217,9 @@ def command(as_json: bool, plot: Path | None, **options: Any) -> ExitCode:
     \b
     Examples:
       patchkit kv-plan Qwen3-8B --card 24GiB --weights 15.3GiB
-      patchkit kv-plan config.json --memory 4.9GiB --mtp --draft-tokens 7 --format fp8
+      patchkit kv-plan config.json --memory 4.9GiB --mtp --draft-tokens 3
       patchkit kv-plan gpt-oss-20b --memory 2GiB --compare --at 8K --plot kv.svg
-      patchkit kv-plan gemma-3-27b --card 24GiB --weights 50GiB --tp 4 --release v0.28.0
+      patchkit kv-plan gemma-3-27b --card 24GiB --weights 27GiB --tp 2
     """
     kind = _plot_kind(plot)
     made = make_plans(Request(**options))
@@ -249,7 +254,10 @@ def _draw(plans: Sequence[Any], title: str, subtitle: str, path: Path, kind: str
     drawn = curves(plans)
     if not drawn:
         raise PatchkitError("there is nothing to draw: no request fits", place="--plot")
+    if path.is_dir():
+        raise PatchkitError("cannot be written: is a directory", place=str(path))
     try:
         write_file(path, picture(drawn, title, subtitle, kind))
     except OSError as err:
-        raise PatchkitError(f"cannot be written: {err.strerror}", place=str(path)) from err
+        fact = f"cannot be written: {(err.strerror or str(err)).lower()}"
+        raise PatchkitError(fact, place=str(path)) from err

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from patchkit.kv.configs import read_model
 from patchkit.kv.formats import Formats, read_formats
 from patchkit.kv.layers import Model
 from patchkit.kv.plan import plan
-from patchkit.kv.planned import Options, Plan, Refusal
+from patchkit.kv.planned import Options, Plan
+from patchkit.kv.rules import rules_for
 from patchkit.kv.serving import Batch, default_batch
 from patchkit.kv.size import gib
 from patchkit.report import counted
@@ -54,6 +56,7 @@ class Request:
     no_prefix_caching: bool
     state_cache_mode: str | None
     prefix_match_unit: int | None
+    prefill_checkpoints: bool
     block_size: int | None
     backend: str | None
     platform: str
@@ -84,7 +87,7 @@ def make_plans(request: Request) -> Made:
     formats = _read_formats(request.own_formats)
     names = _chosen(request, formats)
     release = _release(request.release)
-    model = _read_model(request)
+    model = _read_model(request, release)
     given = Given(
         request.memory, request.card, request.utilisation, request.weights, request.overhead
     )
@@ -93,9 +96,9 @@ def make_plans(request: Request) -> Made:
     options = _options(request, memory, batch)
     lengths = _lengths(request, model)
     outcomes = [plan(model, formats.get(name), options, release, formats=formats) for name in names]
-    notes = _notes(request, model, batch, outcomes)
-    asked = Asked(model, f"v{release}", options, memory, lengths, notes, request.compare)
     plans = tuple(outcome for outcome in outcomes if isinstance(outcome, Plan))
+    notes = _notes(request, model, batch, plans)
+    asked = Asked(model, f"v{release}", options, memory, lengths, notes, request.compare)
     return Made(plans, plan_document(asked, outcomes), *_heading(asked))
 
 
@@ -136,32 +139,34 @@ def _release(text: str | None) -> str:
     """Return the release that is named, else the newest that is stored, else the newest pinned."""
     if text is not None:
         try:
-            return normalise_version(text)
+            release = normalise_version(text)
         except PatchkitError as err:
             raise UsageError(
                 err.fact, place="--release", expected=err.expected, hint=err.hint
             ) from err
+        return rules_for(release).release
     config = here()
     stored = [stored_releases(config.root, folder)[-1:] for folder in config.series]
     from packaging.version import Version
 
     newest = sorted((release for found in stored for release in found), key=Version)
-    return (newest or list(shipped_pins().versions))[-1]
+    return rules_for((newest or list(shipped_pins().versions))[-1]).release
 
 
-def _read_model(request: Request) -> Model:
-    drafter = (
-        None if request.drafter is None else read_config(Path(request.drafter), request.drafter)
-    )
-    return read_model(
-        read_config(Path(request.model), request.model),
-        name=request.model,
-        drafter=drafter,
-        drafter_name=request.drafter or "",
+def _read_model(request: Request, release: str) -> Model:
+    target = read_config(request.model)
+    drafter = None if request.drafter is None else read_config(request.drafter)
+    model = read_model(
+        target.values,
+        name=target.name,
+        drafter=None if drafter is None else drafter.values,
+        drafter_name="" if drafter is None else drafter.name,
         own_drafter=request.mtp,
         dtype=request.dtype,
         state_dtype=request.state_dtype,
+        release=release,
     )
+    return replace(model, name=request.model)
 
 
 def _options(request: Request, memory: Memory, batch: Batch) -> Options:
@@ -182,6 +187,7 @@ def _options(request: Request, memory: Memory, batch: Batch) -> Options:
         platform=request.platform,
         promotion=not request.pristine,
         group_rule=request.group_rule,
+        prefill_checkpoints=request.prefill_checkpoints,
     )
 
 
@@ -198,9 +204,7 @@ def _lengths(request: Request, model: Model) -> tuple[int, ...]:
     return tuple(sorted({*(request.lengths or usual), longest}))
 
 
-def _notes(
-    request: Request, model: Model, batch: Batch, outcomes: list[Plan | Refusal]
-) -> tuple[str, ...]:
+def _notes(request: Request, model: Model, batch: Batch, plans: Sequence[Plan]) -> tuple[str, ...]:
     """Return what was assumed of the engine, so far as it makes a difference to the figures."""
     notes = []
     longest = request.max_model_len
@@ -209,17 +213,17 @@ def _notes(
             f"--max-model-len {longest:,} is more than the {model.max_model_len:,} tokens of the "
             "model: vLLM refuses that without VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 or rope scaling"
         )
-    windows = any(layer.window for layer in model.attention)
+    windows = any(kind.window for plan in plans for kind in plan.kinds)
     if windows and request.batched_tokens is None:
         notes.append(
             f"--max-num-batched-tokens {batch.max_num_batched_tokens:,}, as `vllm serve` has it "
             f"{batch.ground}; windows keep what is in flight"
         )
-    tails = any(isinstance(outcome, Plan) and outcome.tail_bytes for outcome in outcomes)
-    if tails and request.max_seqs is None:
+    tail_bytes = max((plan.tail_bytes for plan in plans), default=0)
+    if tail_bytes and request.max_seqs is None:
         notes.append(
-            f"--max-num-seqs {batch.max_num_seqs:,}, as `vllm serve` has it {batch.ground}; "
-            "each has a 16-bit tail"
+            f"--max-num-seqs {batch.max_num_seqs:,}, as `vllm serve` has it {batch.ground}; so "
+            f"many 16-bit tails take up to {gib(tail_bytes)} of the cache, fewer take less"
         )
     if request.draft_tokens and not request.mtp and request.drafter is None:
         notes.append(

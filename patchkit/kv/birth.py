@@ -66,11 +66,11 @@ class Nursery:
             return self.formats.get("auto")
         if layer.window is None:
             return self.format
-        if self.format.window_format is None:
-            raise RefusedError(
-                f"{self.format.name} has no sliding windows, and {layer.window:,} tokens are one",
-                hint="only a model whose layers all see everything can have this format",
-            )
+        cannot = self.format.no_window_on(self.rules.release)
+        if cannot is not None:
+            hint = "a model whose layers see everything can have it"
+            raise RefusedError(cannot, expected="another format", hint=hint)
+        assert self.format.window_format is not None
         return self.formats.get(self.format.window_format)
 
     def _backend_of(self, chosen: Format) -> Backend:
@@ -161,7 +161,7 @@ def _beside_tiles(page: Page, primary_block: int, shared: int, tile: int) -> Pag
     if not fitting:
         raise RefusedError(
             f"a sliding-window layer beside tiles of {tile} tokens takes"
-            f" {tile * page.token_bytes:,} bytes a tile, more than the shared page of {shared:,} bytes",
+            f" {tile * page.token_bytes:,} bytes a tile, more than the shared page of {shared:,}",
             hint="a smaller tile, or fewer tensor-parallel ranks",
         )
     return page.with_block(max(fitting)).padded(shared)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from patchkit.kv.grouping import Group
 from patchkit.kv.layers import Model
-from patchkit.kv.pages import FULL, STATE, WINDOW, Page
+from patchkit.kv.pages import STATE, WINDOW, Page
 from patchkit.kv.planned import Options
 from patchkit.kv.rules import Rules
+from patchkit.kv.states import cache_mode
 
 # Whose names do not tell that they are mixtures of experts: most architectures' do.
 EXPERTS = ("Moe", "MoE", "Mixtral", "GptOss", "Deepseek", "Llama4")
@@ -21,14 +23,23 @@ def concurrent_batches(model: Model, options: Options, rules: Rules) -> int:
     # CpuPlatform turns asynchronous scheduling off whoever asks for it.
     if not options.async_scheduling or options.platform == "cpu":
         return stages
-    if _second_runner(model, rules):
+    if _second_runner(model, options, rules):
         return stages + 1
     return 2 if stages == 1 else stages
 
 
-def _second_runner(model: Model, rules: Rules) -> bool:
+def _second_runner(model: Model, options: Options, rules: Rules) -> bool:
+    """Return whether the second of the two model runners is the default."""
+    mode = cache_mode(model, options, rules)[0] if model.states else options.state_cache_mode
+    if mode == "all" and not rules.second_runner_keeps_all_states:
+        return False
     sparse = any(word in model.architecture for word in EXPERTS)
     return rules.second_runner == "all" or not (model.is_hybrid or sparse)
+
+
+def has_drafter(model: Model, options: Options) -> bool:
+    """Return whether tokens are drafted."""
+    return options.draft_tokens > 0 or any(layer.drafter for layer in model.layers)
 
 
 def tokens_in_flight(model: Model, options: Options, rules: Rules) -> int:
@@ -38,29 +49,29 @@ def tokens_in_flight(model: Model, options: Options, rules: Rules) -> int:
     return batches * options.max_num_batched_tokens
 
 
-def request_blocks(
-    page: Page, in_flight: int, mode: str, draft_tokens: int, checkpoint_blocks: int
-) -> Callable[[int], int]:
-    """Return the blocks of one group that a request of so many tokens needs, by its tokens.
+@dataclass(frozen=True)
+class Needs:
+    """What the blocks of a request depend on, beside its tokens and the page."""
 
-    These are the `max_memory_usage_bytes` of the specs in v1/kv_cache_interface.py. A window need
-    not start where a block does, which takes one more.
-    """
+    in_flight: int  # tokens
+    mode: str  # of states
+    draft_tokens: int
+    checkpoint_blocks: int = 0
 
-    def full(tokens: int) -> int:
-        return -(-tokens // page.block)
+    def blocks(self, page: Page, tokens: int) -> int:
+        """Return the blocks that a request of so many tokens needs in one group of such a page.
 
-    def window(tokens: int) -> int:
-        assert page.window is not None
-        return -(-min(page.window - 1 + in_flight, tokens) // page.block) + 1
-
-    def state(tokens: int) -> int:
-        if mode == "all":
-            return full(tokens) + draft_tokens
-        kept = 2 + checkpoint_blocks if mode == "align" else 1
-        return kept + draft_tokens
-
-    return {FULL: full, WINDOW: window, STATE: state}[page.kind]
+        These are the `max_memory_usage_bytes` of the specs in v1/kv_cache_interface.py. A window
+        need not start where a block does, which takes one more.
+        """
+        if page.kind == STATE and self.mode != "all":
+            kept = 2 + self.checkpoint_blocks if self.mode == "align" else 1
+            return kept + self.draft_tokens
+        if page.kind == WINDOW:
+            assert page.window is not None
+            return -(-min(page.window - 1 + self.in_flight, tokens) // page.block) + 1
+        drafts = self.draft_tokens if page.kind == STATE else 0
+        return -(-tokens // page.block) + drafts
 
 
 def block_bytes(groups: Sequence[Group], pages: Sequence[Page], places: Sequence[int]) -> int:

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 
 from patchkit.errors import PatchkitError
 
+# Beyond any model. A file of a few bytes is not to ask for a list that fills the memory.
+_MOST, _MOST_LAYERS = 1 << 40, 100_000
+
 
 @dataclass(frozen=True)
 class Fields:
     """A mapping of a config.json, or one inside it, and what fills in for fields left out.
 
     `prefix` is where in the file it lies ("text_config."). `notes` grows by one line for each
-    field that was left out and filled in. A field that is null counts as left out.
+    field that was left out and filled in.
     """
 
     values: Mapping[str, object]
@@ -51,8 +54,10 @@ class Fields:
         return self._whole(name, 1)
 
     def number(self, name: str) -> int:
-        """Return a field that is 0 or a positive integer; 0 where it is left out."""
-        return self._whole(name, 0) if self.given(name) else 0
+        """Return a field that is 0 or a positive integer; the default, or 0, if left out."""
+        if name not in self.values:
+            return self.count(name) if name in self.defaults else 0
+        return self._whole(name, 0)
 
     def _whole(self, name: str, least: int) -> int:
         expected = "a positive integer" if least else "0 or a positive integer"
@@ -62,6 +67,9 @@ class Fields:
         # bool is an int in Python, and 4096.0 is no number of anything here
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise self.wrong(name, f"is {_shown(value)}", expected)
+        most = _MOST_LAYERS if name.endswith("_layers") else _MOST
+        if value > most:
+            raise self.wrong(name, f"is {_shown(value)}", f"{most:,} at most")
         return value
 
     def flag(self, name: str) -> bool:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from patchkit.errors import PatchkitError
-from patchkit.kv.context import max_model_len
-from patchkit.kv.families import HEADS, QUOTIENT
 from patchkit.kv.config_fields import Fields
+from patchkit.kv.context import max_model_len
+from patchkit.kv.families import HEADS, QUOTIENT, drafter_bounds
 from patchkit.kv.layers import AttentionLayer, Layer, Model, StateLayer, StateTensor
 from patchkit.kv.precision import model_dtype, state_dtype
 from patchkit.kv.text_model import TextModel, find_text_model
@@ -57,15 +57,18 @@ def read_model(
     if drafter is not None and own_drafter:
         fact = "a drafter is given, and the target's own is asked for"
         raise PatchkitError(fact, place=drafter_name or None, expected="one of the two")
+    release = release or NEWEST
     text = find_text_model(target, name, drafter=False)
     dtype = model_dtype(text, dtype)
     layers, common = _target_layers(text, dtype, state_dtype)
+    context = max_model_len(text.fields, text.family, release)
     notes = text.fields.notes
     if own_drafter:
         layers = (*layers, *_own_drafter(text))
     if drafter is not None:
         drafting = find_text_model(drafter, drafter_name or "the drafter", drafter=True)
         layers = (*layers, *_drafter_layers(drafting, common))
+        _note_context(drafting, context, release)
         notes = [*notes, *(f"drafter: {note}" for note in drafting.fields.notes)]
     return Model(
         name=name,
@@ -73,7 +76,7 @@ def read_model(
         dtype=dtype,
         num_layers=text.fields.count("num_hidden_layers"),
         num_attention_heads=text.fields.count("num_attention_heads"),
-        max_model_len=max_model_len(text.fields, text.family, release or NEWEST),
+        max_model_len=context,
         layers=layers,
         notes=tuple(notes),
     )
@@ -122,6 +125,19 @@ def _drafter_layers(text: TextModel, common: int | None) -> tuple[AttentionLayer
         AttentionLayer(i, one.num_kv_heads, one.head_dim, one.head_dim, windows[i], drafter=True)
         for i, one in enumerate(heads[: _first_without_cache(text, kinds, number)])
     )
+
+
+def _note_context(text: TextModel, context: int, release: str) -> None:
+    """Note that a drafter has a shorter context, where its release may hold the target to it.
+
+    It does so with a drafter that is a model of its own; which it is, vLLM is told by an option.
+    """
+    fields = text.fields
+    if text.family.drafts(text.architecture) or not drafter_bounds(release):
+        return
+    own = max_model_len(fields, text.family, release)
+    if own < context:
+        fields.note(f"as a model of its own it may bound the context to {own} tokens")
 
 
 def _own_drafter(text: TextModel) -> tuple[AttentionLayer, ...]:

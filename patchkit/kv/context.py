@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from patchkit.kv.families import Family, yarn_multiplies
 from patchkit.kv.config_fields import Fields
+from patchkit.kv.families import Family, yarn_multiplies
 
 _LENGTHS = (
     "max_position_embeddings",

@@ -108,7 +108,12 @@ def missing_on(architecture: str, release: str) -> str | None:
 
 def yarn_multiplies(release: str) -> bool:
     """Return whether a release takes a context as original length x factor with YaRN."""
-    return Version(release) < Version(_table()["rope"]["yarn_multiplies_before"])
+    return Version(release) < Version(_table()["context"]["yarn_multiplies_before"])
+
+
+def drafter_bounds(release: str) -> bool:
+    """Return whether a drafter's own context may bound that of its target."""
+    return Version(release) >= Version(_table()["context"]["drafter_bounds_from"])
 
 
 def _family(entry: Mapping[str, Any]) -> Family:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from patchkit.kv.align import Primary, align_to_states, align_to_wider, first_block
 from patchkit.kv.birth import Nursery, born
+from patchkit.kv.capacity import Needs, has_drafter, tokens_in_flight
 from patchkit.kv.grouping import Group, group, is_one_group
 from patchkit.kv.kernel_blocks import common_block
 from patchkit.kv.layers import ITEM_BYTES, AttentionLayer
 from patchkit.kv.pages import STATE, Page
 from patchkit.kv.planned import Options
 from patchkit.kv.prefix import check_tile, match_unit
-from patchkit.kv.promotion import promote
+from patchkit.kv.promotion import Promotion, promote
 from patchkit.kv.ranks import heads_per_rank
 from patchkit.kv.refused import RefusedError
 from patchkit.kv.rules import Backend, Rules
@@ -30,8 +31,7 @@ class Layout:
     pages: tuple[Page, ...]
     groups: tuple[Group, ...]
     kernel_blocks: tuple[int, ...]  # of the groups, in tokens
-    mode: str  # of states
-    checkpoint_blocks: int
+    needs: Needs
     steps: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -44,8 +44,11 @@ def lay_out(nursery: Nursery, max_model_len: int) -> Layout:
     primary = _primary(nursery, mode, checkpoints)
     states_block = primary.state_block or _states_block(primary, mode, max_model_len)
     at_birth = tuple(born(nursery, layer, primary, states_block) for layer in model.layers)
-    pages = _of_one_size(at_birth, options, rules)
-    groups = group(pages, options.group_rule)
+    needs = Needs(
+        tokens_in_flight(model, options, rules), mode, options.draft_tokens, int(checkpoints)
+    )
+    by = Promotion(options, rules, mode, max_model_len, has_drafter(model, options), needs.blocks)
+    pages, groups = _grouped(at_birth, by)
     unit = match_unit(groups, primary.block, mode, options, rules)
     check_tile(unit, nursery.format.tile, nursery.format.name)
     return Layout(
@@ -53,8 +56,7 @@ def lay_out(nursery: Nursery, max_model_len: int) -> Layout:
         pages=pages,
         groups=groups,
         kernel_blocks=tuple(_kernel_block(each, pages) for each in groups),
-        mode=mode,
-        checkpoint_blocks=int(checkpoints),
+        needs=needs,
         steps=(*primary.steps, *page_steps(at_birth, pages), *group_step(groups, pages)),
         notes=() if told is None else (told,),
     )
@@ -119,14 +121,19 @@ def _check_batch(primary: Primary, mode: str, options: Options, rules: Rules) ->
         )
 
 
-def _of_one_size(at_birth: tuple[Page, ...], options: Options, rules: Rules) -> tuple[Page, ...]:
-    """Return the pages with small blocks promoted, brought to one size unless one group has all."""
-    if is_one_group(at_birth):
-        return at_birth
-    promoted, largest = at_birth, max(page.page_bytes for page in at_birth)
-    if options.promotion and rules.promotion:
-        promoted, largest = promote(at_birth, rules)
-    return unify(promoted, largest, rules)
+def _grouped(at_birth: Sequence[Page], by: Promotion) -> tuple[tuple[Page, ...], tuple[Group, ...]]:
+    """Return the pages as they are at last, layer by layer, and the groups of layers.
+
+    Unless one group has them all they are brought to one size.
+    """
+    options, rules = by.options, by.rules
+    pages = tuple(at_birth) if is_one_group(at_birth) else unify(at_birth, rules)
+    groups = group(pages, options.group_rule)
+    if len(groups) == 1 or not (options.promotion and rules.promotion):
+        return pages, groups
+    promoted = promote(groups, at_birth, by)
+    page_of = {place: each.page for each in promoted for place in each.places}
+    return tuple(page_of[place] for place in range(len(pages))), promoted
 
 
 def _kernel_block(each: Group, pages: Sequence[Page]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from patchkit.errors import PatchkitError
 from patchkit.kv.birth import Nursery
@@ -12,8 +13,6 @@ from patchkit.kv.capacity import (
     block_bytes,
     concurrent_batches,
     longest,
-    request_blocks,
-    tokens_in_flight,
 )
 from patchkit.kv.formats import Format, Formats
 from patchkit.kv.layers import AttentionLayer, Model
@@ -130,7 +129,7 @@ def _tail_bytes(nursery: Nursery, place: int) -> int:
 def _planned(nursery: Nursery, layout: Layout, most: int) -> Plan:
     options, rules = nursery.options, nursery.rules
     stage = min(_stages(nursery, layout), key=lambda each: each.num_blocks)
-    kinds = _kinds(nursery, layout, stage)
+    kinds = _kinds(layout, stage)
 
     def blocks(tokens: int) -> int:
         return sum(kind.groups * kind.blocks_per_request(tokens) for kind in kinds)
@@ -178,10 +177,8 @@ def _planned(nursery: Nursery, layout: Layout, most: int) -> Plan:
     )
 
 
-def _kinds(nursery: Nursery, layout: Layout, stage: Stage) -> tuple[Kind, ...]:
+def _kinds(layout: Layout, stage: Stage) -> tuple[Kind, ...]:
     """Return the kinds of layers of a stage, in the order of their groups."""
-    options = nursery.options
-    in_flight = tokens_in_flight(nursery.model, options, nursery.rules)
     tables: dict[Page, int] = {}
     members: dict[Page, list[int]] = {}
     kernel_blocks: dict[Page, int] = {}
@@ -203,9 +200,7 @@ def _kinds(nursery: Nursery, layout: Layout, stage: Stage) -> tuple[Kind, ...]:
             kernel_block=kernel_blocks[page],
             content_bytes=page.content_bytes,
             page_bytes=page.page_bytes,
-            blocks_per_request=request_blocks(
-                page, in_flight, layout.mode, options.draft_tokens, layout.checkpoint_blocks
-            ),
+            blocks_per_request=partial(layout.needs.blocks, page),
         )
         for page, places in members.items()
     )
@@ -241,8 +236,8 @@ def _notes(
         notes.append(f"the model is made for {model.max_model_len:,} tokens")
     if blocks == stage.num_blocks and not rules.null_block_checked:
         notes.append(
-            f"{rules.release} starts with a longest request of all {blocks:,} blocks, but gives out"
-            " one less: that request would wait for ever"
+            f"{rules.release} starts where the longest request needs all {blocks:,} blocks, but one"
+            " is never given out: that request cannot be served"
         )
     if options.pipeline_parallel > 1 and any(page.window for page in layout.pages):
         batches = concurrent_batches(model, options, rules)

@@ -33,6 +33,7 @@ _STYLE: dict[Any, Any] = {
 }
 _LABEL_POINTS = 11.0  # height of a label
 _LONGEST_LABEL = 44  # characters
+_MOST_MARKS = 9
 
 
 def picture(curves: Sequence[Curve], title: str, subtitle: str, kind: str) -> bytes:
@@ -114,13 +115,17 @@ def _scale(above: Axes, below: Axes, curves: Sequence[Curve]) -> None:
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
-    """Return 1, 2 and 5 of each power of ten in a range, or the powers alone where it is wide."""
-    found = [
-        digit * 10.0**power for power in range(-3, 14) for digit in (1, 2, 5)
-        if low <= digit * 10.0**power <= high
-    ]  # fmt: skip
-    powers = [number for number in found if f"{number:e}".startswith("1.0")]
-    return powers if len(found) > 9 else found
+    """Return round numbers of a range, as many as can be told apart."""
+    found: list[float] = []
+    for digits in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
+        more = [
+            digit * 10.0**power for power in range(-3, 14) for digit in digits
+            if low <= digit * 10.0**power <= high
+        ]  # fmt: skip
+        if found and len(more) > _MOST_MARKS:
+            break
+        found = more
+    return found
 
 
 def _label(figure: Figure, axes: Axes, curves: Sequence[Curve]) -> None:
@@ -134,12 +139,12 @@ def _label(figure: Figure, axes: Axes, curves: Sequence[Curve]) -> None:
     ]
     places = _apart(ends, _LABEL_POINTS, height)
     for number, (curve, place) in enumerate(zip(curves, places, strict=True)):
-        colour = _look(number)["color"]
+        look = _look(number)
         axes.annotate(
             _shortened(curve.name), xy=(curve.lengths[-1], curve.tokens[-1]), xycoords="data",
             xytext=(1.045, place / height), textcoords="axes fraction", va="center", fontsize=8.5,
-            color=colour, annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5, "shrinkA": 2, "shrinkB": 2,
+            color=look["color"], annotation_clip=False,
+            arrowprops={**look, "arrowstyle": "-", "lw": 0.6, "shrinkA": 2, "shrinkB": 2,
                         "relpos": (0, 0.5)},
         )  # fmt: skip
 
@@ -149,23 +154,27 @@ def _shortened(name: str) -> str:
 
 
 def _apart(places: Sequence[float], least: float, height: float) -> list[float]:
-    """Return places in their order, moved as little as it takes to be `least` apart."""
-    order = sorted(range(len(places)), key=lambda n: (places[n], -n))
-    blocks: list[tuple[float, list[int]]] = []  # where a block of neighbours is centred
-    for n in order:
-        centre, members = places[n], [n]
-        while blocks and centre - blocks[-1][0] < least * (len(members) + len(blocks[-1][1])) / 2:
-            _, before = blocks.pop()
-            members = before + members
-            mean = sum(places[m] for m in members) / len(members)
-            centre = mean
-        blocks.append((centre, members))
+    """Return places in their order, moved as little as it takes to be `least` apart and inside."""
+
+    def centre(members: Sequence[int]) -> float:
+        half = least * (len(members) - 1) / 2
+        mean = sum(places[member] for member in members) / len(members)
+        return max(min(mean, height - half), half)
+
+    blocks: list[list[int]] = []  # of neighbours, from the lowest; each is spread about its centre
+    for n in sorted(range(len(places)), key=lambda n: (places[n], -n)):
+        members = [n]
+        while blocks:
+            room = least * (len(members) + len(blocks[-1])) / 2
+            if centre(members) - centre(blocks[-1]) >= room:
+                break
+            members = blocks.pop() + members
+        blocks.append(members)
     found = [0.0] * len(places)
-    for centre, members in blocks:
+    for members in blocks:
         for at, member in enumerate(members):
-            found[member] = centre + least * (at - (len(members) - 1) / 2)
-    over = max(found, default=0.0) - height
-    return [place - over for place in found] if over > 0 else found
+            found[member] = centre(members) + least * (at - (len(members) - 1) / 2)
+    return found
 
 
 def _page(curves: Sequence[Curve], title: str, subtitle: str, svg: str) -> str:

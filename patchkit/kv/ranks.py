@@ -19,11 +19,10 @@ def check_tensor_parallel(model: Model, tensor_parallel: int) -> None:
             f" {tensor_parallel} tensor-parallel ranks",
             expected=f"a divisor of {model.num_attention_heads}",
         )
-    for layer in model.layers:
-        if isinstance(layer, AttentionLayer):
-            _check_heads(layer, tensor_parallel)
-        else:
-            _check_state(layer, tensor_parallel)
+    for attention in model.attention:
+        _check_heads(attention, tensor_parallel)
+    for state in model.states:
+        _check_state(state, tensor_parallel)
 
 
 def _check_heads(layer: AttentionLayer, ranks: int) -> None:

@@ -50,8 +50,10 @@ class Rules:
     padded_states: bool
     batches_in_flight: str  # "one" or "concurrent"
     second_runner: str  # "dense" or "all"
+    second_runner_keeps_all_states: bool
     null_block_checked: bool
     state_cache_modes: tuple[str, ...]
+    state_cache_default: str  # "all" or "align"
     aligned_block_in_one_batch: bool
     aligned_to_all_backends: bool
     aligned_to_checkpoints: bool
@@ -85,18 +87,17 @@ def rules_for(release: str) -> Rules:
         version = Version(release)
     except InvalidVersion as error:
         raise PatchkitError(f"{release!r} is no release", expected=_span(releases)) from error
-    if str(version) not in releases:
+    known = next((name for name in releases if Version(name) == version), None)
+    if known is None:
         raise PatchkitError(
-            f"how vLLM {release} lays out its KV cache is not modelled",
-            expected=_span(releases),
-            hint="the releases between these two may differ from both",
+            f"how vLLM {release} lays out its KV cache is not modelled", expected=_span(releases)
         )
     values = {name: _at(dated, version) for name, dated in table["rules"].items()}
     backends = {
         name: Backend(name, **{word: _at(dated, version) for word, dated in row.items()})
         for name, row in table["backends"].items()
     }
-    return Rules(release=str(version), backends=backends, **values)
+    return Rules(release=known, backends=backends, **values)
 
 
 def modelled() -> tuple[str, ...]:

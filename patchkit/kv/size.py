@@ -12,7 +12,7 @@ _UNITS = {
     "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
     "KIB": 1 << 10, "MIB": 1 << 20, "GIB": GIB, "TIB": 1 << 40,
 }  # fmt: skip
-_MOST_BYTES = 1 << 60  # beyond any machine; more digits would only slow the arithmetic down
+_MOST_BYTES = 1 << 60
 _SIZE = re.compile(r"(\d[\d,]*(?:\.\d+)?) ?([A-Za-z]*)", re.ASCII)
 
 
@@ -32,7 +32,7 @@ def parse_size(text: str, place: str) -> int:
         raise UsageError(
             f"{text} has no unit", place=place, expected=f"{text}GiB, {text}GB or {text}B"
         )
-    size_bytes = int(Decimal(digits) * _UNITS[unit.upper()]) if len(digits) <= 30 else _MOST_BYTES
+    size_bytes = int(Decimal(digits) * _UNITS[unit.upper()])
     if size_bytes >= _MOST_BYTES:
         raise UsageError(f"{text} is more than any machine has", place=place)
     return size_bytes

@@ -14,8 +14,8 @@ def cache_mode(model: Model, options: Options, rules: Rules) -> tuple[str, str |
     """Return the mode that a release takes, "none", "align" or "all", and what is to be told of it.
 
     Without prefix caching states are kept for running requests only. With it they are kept at the
-    ends of blocks, unless "all" is asked for and the kernels can (MambaModelConfig, in
-    model_executor/models/config.py).
+    ends of blocks, unless "all" is asked for, or is the default up to 0.27.1, and the kernels can
+    (MambaModelConfig, in model_executor/models/config.py).
     """
     asked = options.state_cache_mode
     if asked is not None and asked not in rules.state_cache_modes:
@@ -26,12 +26,13 @@ def cache_mode(model: Model, options: Options, rules: Rules) -> tuple[str, str |
         if asked not in (None, "none"):
             told = f"state cache mode {asked!r} is 'none' without prefix caching"
         return "none", told
-    if asked == "all":
-        if all(layer.chunk for layer in model.states):
-            return "all", None
-        return "align", "state cache mode 'all' is 'align', since these states have no chunks"
-    told = "state cache mode 'none' is 'align' with prefix caching" if asked == "none" else None
-    return "align", told
+    wanted = rules.state_cache_default if asked in (None, "none") else asked
+    told = f"state cache mode 'none' is {wanted!r} with prefix caching" if asked == "none" else None
+    if wanted == "all" and not all(layer.chunk for layer in model.states):
+        wanted = "align"
+        if asked is not None:
+            told = f"state cache mode {asked!r} is 'align', since these states have no chunks"
+    return wanted, told
 
 
 def keeps_checkpoints(mode: str, options: Options, rules: Rules) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from patchkit.errors import PatchkitError
+from patchkit.kv.config_fields import Fields
 from patchkit.kv.families import (
     Family,
     families_of,
@@ -14,7 +15,6 @@ from patchkit.kv.families import (
     speculators_architecture,
     speculators_methods,
 )
-from patchkit.kv.config_fields import Fields
 
 # What only consolidated files of Mistral have (params.json), by the names of their own code.
 _CONSOLIDATED = ("n_layers", "n_heads", "dim")

@@ -17,11 +17,12 @@ def can_pad(page: Page, rules: Rules) -> bool:
     return rules.padded_attention == "all" or page.backend.block_stride
 
 
-def unify(pages: Sequence[Page], largest: int, rules: Rules) -> tuple[Page, ...]:
-    """Return pages of so many bytes, layer by layer (unify_kv_cache_spec_page_size).
+def unify(pages: Sequence[Page], rules: Rules) -> tuple[Page, ...]:
+    """Return pages of one size, layer by layer (unify_kv_cache_spec_page_size).
 
     Refused where a page neither divides the largest nor can be padded to it.
     """
+    largest = max(page.page_bytes for page in pages)
     return tuple(_unified(page, largest, rules) for page in pages)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from patchkit.kv.families import Family
 from patchkit.kv.config_fields import Fields
+from patchkit.kv.families import Family
 
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 
@@ -16,11 +16,9 @@ def sliding_window(fields: Fields, family: Family) -> int | None:
     """
     if family.window_switch and not fields.flag(family.window_switch):
         return None
-    if "sliding_window" in fields.values and not fields.number("sliding_window"):
+    if "sliding_window" in fields.values and not fields.given("sliding_window"):
         return None
-    if "sliding_window" not in fields.values and "sliding_window" not in fields.defaults:
-        return None
-    return fields.count("sliding_window")
+    return fields.number("sliding_window") or None
 
 
 def layer_kinds(
@@ -35,7 +33,7 @@ def layer_kinds(
         fields.fill("layer_types", f"full attention in layers {every}, {2 * every} … (from 1)")
         kinds = tuple(family.rest if (i + 1) % every else FULL for i in range(num_layers))
     if kinds is None and family.full_until:
-        first = fields.count(family.full_until) if window else num_layers
+        first = fields.number(family.full_until) if window else num_layers
         kinds = tuple(SLIDING if i >= first else FULL for i in range(num_layers))
     if kinds and family.last_is_full and kinds[-1] != FULL:
         fields.note(f"the last layer is taken as full attention, not as {kinds[-1]}")

@@ -8,22 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from patchkit.cli.checkpoint import has_weights, read_config, weights_bytes
+from patchkit.cli.checkpoint import ConfigFile, has_weights, read_config, weights_bytes
 from patchkit.errors import PatchkitError
 
 EXPECTED = ", expected config.json of a Hugging Face model, or the folder that it is in"
 
 
-def refused(path: Path) -> PatchkitError:
+def refused(name: str) -> PatchkitError:
     with pytest.raises(PatchkitError) as error:
-        read_config(path, path.name)
+        read_config(name)
     return error.value
 
 
-def test_a_config_is_read_from_a_file_or_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('\ufeff{"a": 1}')
-    assert read_config(tmp_path, "m") == {"a": 1}
-    assert read_config(tmp_path / "config.json", "m/config.json") == {"a": 1}
+def test_a_config_is_read_from_a_file_or_its_folder(folder: Path) -> None:
+    (folder / "m").mkdir()
+    (folder / "m" / "config.json").write_text('\ufeff{"a": 1}')
+    for name in ("m", "m/", "m/config.json"):
+        assert read_config(name) == ConfigFile("m/config.json", {"a": 1})
 
 
 @pytest.mark.parametrize(("content", "said"), [
@@ -39,52 +40,49 @@ def test_a_config_is_read_from_a_file_or_its_folder(tmp_path: Path) -> None:
     (b"[" * 200_000, "c.json: holds no JSON of a sane size" + EXPECTED),
 ])  # fmt: skip
 def test_what_is_no_config_is_refused_with_its_place(
-    content: bytes, said: str, tmp_path: Path
+    content: bytes, said: str, folder: Path
 ) -> None:
-    (tmp_path / "c.json").write_bytes(content)
-    assert str(refused(tmp_path / "c.json")) == said
+    (folder / "c.json").write_bytes(content)
+    assert str(refused("c.json")) == said
 
 
-def test_a_file_of_gigabytes_is_not_read(tmp_path: Path) -> None:
+def test_a_file_of_gigabytes_is_not_read(folder: Path) -> None:
     for name, start, said in (("m.gguf", b"GGUF", "is a GGUF file"),
                               ("m.bin", b"\0", "is larger than 64 MiB")):  # fmt: skip
-        with (tmp_path / name).open("wb") as file:
+        with (folder / name).open("wb") as file:
             file.write(start)
             file.truncate(1 << 33)
-        assert str(refused(tmp_path / name)) == f"{name}: {said}{EXPECTED}"
+        assert str(refused(name)) == f"{name}: {said}{EXPECTED}"
 
 
-def test_what_is_neither_file_nor_folder_is_not_opened(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    assert refused(tmp_path / "pipe").fact == "is neither a file nor a folder"
-    assert refused(tmp_path / "none.json").fact == "no such file or folder"
-    assert refused(tmp_path / "none.json").hint is None
+def test_what_is_neither_file_nor_folder_is_not_opened(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    assert refused("pipe").fact == "is neither a file nor a folder"
+    assert refused("none.json").fact == "no such file or folder"
+    assert refused("none.json").hint is None
 
 
-def test_a_name_of_the_hub_is_answered_with_how_to_get_it() -> None:
-    with pytest.raises(PatchkitError) as error:
-        read_config(Path("Qwen/Qwen3-8B"), "Qwen/Qwen3-8B")
-    assert error.value.hint == (
+def test_a_name_of_the_hub_is_answered_with_how_to_get_it(folder: Path) -> None:
+    assert folder
+    assert refused("Qwen/Qwen3-8B").hint == (
         "only files are read: `hf download Qwen/Qwen3-8B config.json --local-dir Qwen3-8B` "
         "fetches it"
     )
     for path in ("./Qwen3-8B", "/tmp/none/x", "configs/none.json"):
-        with pytest.raises(PatchkitError) as error:
-            read_config(Path(path), path)
-        assert error.value.hint is None, path
+        assert refused(path).hint is None, path
 
 
-def test_a_folder_without_a_config_says_what_it_probably_is(tmp_path: Path) -> None:
-    assert str(refused(tmp_path)) == f"{tmp_path.name}: the folder has no config.json{EXPECTED}"
-    assert refused(tmp_path).hint is None
-    (tmp_path / "q4.gguf").touch()
-    assert "take config.json of the model" in (refused(tmp_path).hint or "")
-    inner = tmp_path / "snapshots" / "abc"
+def test_a_folder_without_a_config_says_what_it_probably_is(folder: Path) -> None:
+    assert str(refused(".")) == f".: the folder has no config.json{EXPECTED}"
+    assert refused(".").hint is None
+    (folder / "q4.gguf").touch()
+    assert "take config.json of the model" in (refused(".").hint or "")
+    inner = folder / "snapshots" / "abc"
     inner.mkdir(parents=True)
     (inner / "config.json").write_text("{}")
-    assert refused(tmp_path).hint == f"did you mean {inner}?"
-    (tmp_path / "params.json").touch()
-    assert (refused(tmp_path).hint or "").startswith("params.json is Mistral's own format")
+    assert refused(".").hint == "did you mean snapshots/abc?"
+    (folder / "params.json").touch()
+    assert (refused(".").hint or "").startswith("params.json is Mistral's own format")
 
 
 def shard(path: Path, tensor_bytes: int, header: bytes = b'{"w": {}}') -> None:
@@ -127,7 +125,7 @@ def test_a_checkpoint_that_is_not_whole_is_refused(tmp_path: Path) -> None:
         "such as 17.6GiB"
     )
     index(tmp_path, "a.safetensors")
-    assert said() == "m/a.safetensors: cannot be read: No such file or directory"
+    assert said() == "m/a.safetensors: cannot be read: no such file or directory"
     (tmp_path / "a.safetensors").write_bytes(b"\xff" * 8 + b"{}")
     assert said() == (
         "m/a.safetensors: is no safetensors file: 10 B, and its header says "

@@ -58,7 +58,7 @@ kvarn_k4v2_g128
   a token in one layer             840 B             -       4,096 B
   block                     2,176 tokens  2,176 tokens    128 tokens
   block as it is born          16 tokens  2,176 tokens     16 tokens
-  kernel block                 16 tokens  2,176 tokens     16 tokens
+  kernel block                 16 tokens             -     16 tokens
   page                       1,827,840 B   1,827,840 B   1,827,840 B
   padding in it                     none      50,176 B   1,303,552 B
   padding / page                  0.00 %        2.75 %       71.32 %
@@ -71,7 +71,7 @@ kvarn_k4v2_g128
   16-bit tail       0.547 GiB (587,202,560 B) beside the pages, for 64 requests
   how               a block of 2,176 tokens is 17 tiles
                     windows from 16 to 128 tokens
-  assumed           states in float16
+  note              states in float16
 
   assumed           no vision
                     what was said
@@ -87,7 +87,7 @@ def test_one_that_does_not_start_says_by_how_much(capsys: Out) -> None:
 auto
   does not start    one request of 245,760 tokens needs 15.955 GiB
                     (17,131,634,688 B), 4.900 GiB (5,261,334,938 B) are there
-  longest request   64,512 tokens, of 245,760
+  longest request   64,512 tokens, of 245,760; --max-model-len 64512 starts
   at once           4 requests of 4,096 tokens, or 1 of 32,768, or 0 of 245,760
   limited by        memory
 """
@@ -95,6 +95,20 @@ auto
     )
     assert "16-bit tail" not in shown
     assert "GPU KV cache size" not in shown
+
+
+def test_tails_that_take_all_there_is_are_said_to(capsys: Out) -> None:
+    plan = dataclasses.replace(kvarn(), fits=False, longest=0, available_bytes=-1)
+    render_kv.show_plans(document(plan))
+    assert (
+        """
+  does not start    one request of 245,760 tokens needs 4.480 GiB
+                    (4,810,874,880 B), and 16-bit tails alone take 0.547 GiB
+                    (587,202,560 B)
+  longest request   0 tokens, of 245,760
+"""
+        in capsys.readouterr().out
+    )
 
 
 def test_formats_are_compared_in_a_line_each(capsys: Out) -> None:
@@ -112,15 +126,17 @@ auto                  75,391   64,512      4       1        0   65,536    1.00
 int4_per_token_head  258,435  245,760      5       3        1   16,896    3.43
 kvarn_k4v2_g128      268,169  245,760      3       2        1   13,440    3.56
 
-tokens: in all, as the engine logs them; longest request, and requests of that
-many tokens at once; bytes a token: in all layers that keep every token, without
-padding; tokens / auto: against those of auto
+tokens: in all, as the engine logs them; bytes a token: in all layers that keep
+every token, without padding; longest request in tokens; requests at once of so
+many tokens
 do not start with 245,760 tokens: auto
+
 nvfp4: refused: no card that is named has it, expected a B200
   hint: see the formats
 
   assumed           no vision
                     what was said
+                    states in float16
 """
     )
 
@@ -133,7 +149,77 @@ def test_a_table_that_is_too_wide_goes_on_below(capsys: Out) -> None:
     assert shown.count("\nauto  ") == 2
     for length in lengths:
         assert f"{length:,}" in shown
-    assert "requests at once of" not in shown
+    assert "requests at once of  " not in shown  # a heading would stand over some of them only
+
+
+def test_refusals_for_one_reason_are_said_once(capsys: Out) -> None:
+    refusals = [
+        Refusal(name, "v0.28.0", reason.format(name))
+        for reason in ("{} has no windows", "the CPU has no backend for {}", "bad tiles of {}")
+        for name in ("fp8", "fp8_e4m3")
+    ]
+    render_kv.show_plans(document(*refusals, compare=True))
+    assert capsys.readouterr().out.split("\n")[3:7] == [
+        "",
+        "fp8, fp8_e4m3: refused: has no windows",
+        "fp8, fp8_e4m3: refused: the CPU has no backend for it",
+        "fp8, fp8_e4m3: refused: bad tiles",
+    ]
+
+
+def test_what_is_assumed_for_some_formats_names_them(capsys: Out) -> None:
+    plans = [
+        dataclasses.replace(plan, notes=notes)
+        for plan, notes in (
+            (auto(), ("all of it",)),
+            (int4(), ("int4_per_token_head needs a card", "all of it")),
+            (kvarn(), ("kvarn_k4v2_g128 needs a card", "all of it")),
+        )
+    ]
+    render_kv.show_plans(document(*plans, compare=True))
+    assert capsys.readouterr().out.endswith("""
+                    all of it
+                    int4_per_token_head, kvarn_k4v2_g128: needs a card
+""")
+
+
+def test_a_number_of_requests_that_is_the_most_is_marked(capsys: Out) -> None:
+    options = dataclasses.replace(OPTIONS, max_num_seqs=3)
+    render_kv.show_plans(document(kvarn(), options=options))
+    assert (
+        """\
+  at once           3 requests of 4,096 tokens, or 2 of 32,768, or 1 of 245,760;
+                    3 at most (--max-num-seqs)
+"""
+        in capsys.readouterr().out
+    )
+    render_kv.show_plans(document(kvarn(), options=options, compare=True))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "requests at once of so many tokens; 3 at most (--max-num-seqs)" in shown
+
+
+def test_layers_that_share_a_block_table_are_said_to(capsys: Out) -> None:
+    plan = kvarn()
+    kinds = (*plan.kinds[:2], dataclasses.replace(plan.kinds[2], groups=0))
+    render_kv.show_plans(document(dataclasses.replace(plan, kinds=kinds)))
+    shown = capsys.readouterr().out
+    assert "  groups (block tables)                2             6        shared\n" in shown
+    assert "  blocks of a request        113 a group     9 a group        shared\n" in shown
+    assert "(2 x 113 + 6 x 9), of 359" in " ".join(shown.split())
+
+
+def test_one_group_needs_no_sum(capsys: Out) -> None:
+    plan = kvarn()
+    kind = dataclasses.replace(plan.kinds[0], groups=1)
+    render_kv.show_plans(document(dataclasses.replace(plan, kinds=(kind,))))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "329 blocks for 245,760 tokens, of 359;" in shown
+
+
+def test_a_unit_stays_with_its_number() -> None:
+    text = "x" * 70 + " 5,261,334 B and"
+    assert render_kv.wrapped(text) == ["x" * 70, "5,261,334 B and"]
+    assert render_kv.wrapped("x" * 75 + " 7 Bytes") == ["x" * 75 + " 7", "Bytes"]
 
 
 def test_ranks_a_card_and_a_pristine_release_are_said(capsys: Out) -> None:

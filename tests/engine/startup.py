@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -32,12 +31,13 @@ with warnings.catch_warnings():
     from vllm.distributed.utils import get_pp_indices
     from vllm.model_executor.layers.attention import Attention
     from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
-    from vllm.model_executor.layers.mamba.abstract import MambaBase
+    from vllm.model_executor.layers.mamba import abstract as mamba_module
     from vllm.model_executor.models import ModelRegistry
     from vllm.model_executor.models.config import MambaModelConfig
     from vllm.platforms.interface import Platform
     from vllm.utils.torch_utils import STR_DTYPE_TO_TORCH_DTYPE
     from vllm.v1.attention.backend import AttentionType
+    from vllm.v1.attention.backends import utils as backend_utils
     from vllm.v1.attention.backends.registry import MambaAttentionBackendEnum
     from vllm.v1.core import kv_cache_utils
     from vllm.v1.kv_cache_interface import AttentionSpec
@@ -55,6 +55,7 @@ MODULES = {
     "FLEX_ATTENTION": ("flex_attention", "FlexAttentionBackend"),
     "TURBOQUANT": ("turboquant_attn", "TurboQuantAttentionBackend"),
 }
+BYTES = "fp8"  # what a cache of bytes is called, whatever a port packs into them
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -84,7 +85,7 @@ class NotStarted:
 class Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Gives modules of FlashInfer, which has no build for CPUs: every name in them is a class."""
 
-    def find_spec(self, name: str, path: object, target: object = None) -> Any:
+    def find_spec(self, name: str, *_: object) -> Any:
         if name.partition(".")[0] != "flashinfer":
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
@@ -123,8 +124,41 @@ def backend_class(name: str) -> Any:
         return getattr(importlib.import_module(path), cls)
 
 
+def ported_backend(cached_as: Format) -> Any:
+    """A backend as a port brings it: its slots, and its tile as the only kernel block."""
+
+    class Ported(backend_class("TRITON_ATTN")):  # type: ignore[misc]
+        @classmethod
+        def customize_spec(cls, spec: Any) -> Any:
+            slot = cached_as.packing.slot_bytes(spec.head_size, spec.head_size_v, "bfloat16")
+            return replace(spec, state_content_bytes=slot)
+
+        @staticmethod
+        def get_supported_kernel_block_sizes(*_: object) -> list[Any]:
+            return [cached_as.tile]
+
+        @classmethod
+        def supports_sliding_window(cls) -> bool:
+            return False
+
+        @classmethod
+        def get_preferred_block_size(cls, default_block_size: int) -> int:
+            return cached_as.tile or default_block_size
+
+    return Ported
+
+
+class StandIn(SimpleNamespace):
+    """An object with some attributes; all others that a release asks for are None."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None
+
+
 class AttentionStandIn(AttentionLayerBase):
-    """A layer as its model's code makes it on one rank; what it asks for is the release's method."""
+    """A layer as its model's code makes it on one rank, with the release's own method."""
 
     get_kv_cache_spec = Attention.get_kv_cache_spec
     is_draft_layer = False
@@ -142,14 +176,8 @@ class AttentionStandIn(AttentionLayerBase):
     def get_attn_backend(self) -> Any:
         return self.attn_backend
 
-    def __getattr__(self, name: str) -> Any:
-        """Further things that a release asks a layer: none of them is there."""
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return None
 
-
-class StateStandIn(MambaBase):
+class StateStandIn(mamba_module.MambaBase):
     """A layer with a recurrent state, as its model's code makes it on one rank."""
 
     mamba_type = MambaAttentionBackendEnum.GDN_ATTN
@@ -172,6 +200,14 @@ class StateStandIn(MambaBase):
     def get_prefill_checkpoint_alignment(self) -> int | None:
         return self.checkpoints
 
+    def get_kv_cache_spec(self, config: VllmConfig) -> Any:
+        """The spec, with a block more where a prefill keeps states, as gated delta nets have it."""
+        spec = super().get_kv_cache_spec(config)
+        if self.checkpoints is None or spec.mamba_cache_mode != "align":
+            return spec
+        grid = mamba_module.get_mamba_prefill_checkpoint_grid(config)
+        return replace(spec, num_prefill_checkpoint_blocks=1, prefill_checkpoint_alignment=grid)
+
 
 def width(tensor: Any, options: Options) -> int:
     return tensor.width + (options.draft_tokens if tensor.grows_with_drafts else 0)
@@ -181,9 +217,9 @@ def torch_dtype(cached: str, dtype: str) -> torch.dtype:
     return DTYPES[dtype] if cached == "auto" else STR_DTYPE_TO_TORCH_DTYPE[cached]
 
 
-def boundary_layers(model: Model, format: Format) -> set[int]:
+def boundary_layers(model: Model, cached_as: Format) -> set[int]:
     """The layers that the release leaves unpacked, by its own method."""
-    if not format.name.startswith("turboquant_"):
+    if not cached_as.name.startswith("turboquant_"):
         return set()
     from vllm.model_executor.layers.quantization.turboquant.config import TurboQuantConfig
 
@@ -193,7 +229,7 @@ def boundary_layers(model: Model, format: Format) -> set[int]:
 
 
 class Engine:
-    """One release, and the module whose functions unify, group and count, as released or patched."""
+    """One release, and its module of pages, groups and capacity, as released or as patched."""
 
     def __init__(self, planning: ModuleType):
         self.planning = planning
@@ -203,7 +239,7 @@ class Engine:
         logging.getLogger("vllm").setLevel(logging.CRITICAL)
 
     def start(
-        self, model: Model, format: Format, options: Options, formats: Formats
+        self, model: Model, cached_as: Format, options: Options, formats: Formats
     ) -> Started | NotStarted:
         """Return what the release makes of it, or the error that it stops with."""
         state = [layer for layer in model.states if not layer.drafter]
@@ -216,17 +252,20 @@ class Engine:
                 patch.object(ModelRegistry, "resolve_model_cls", lambda *_, **__: (resolved, "")),
                 patch.object(vllm_module, "HAS_TRITON", True),
             ):
-                return self._start(model, format, options, formats)
+                return self._start(model, cached_as, options, formats)
         except (NotImplementedError, AssertionError, ValueError) as error:
             return NotStarted(f"{type(error).__name__}: {error}")
 
     def _start(
-        self, model: Model, format: Format, options: Options, formats: Formats
+        self, model: Model, cached_as: Format, options: Options, formats: Formats
     ) -> Started | NotStarted:
-        self._configure(model, format, options)
+        if options.pipeline_parallel > model.num_layers:
+            raise ValueError("a stage has no layer")
+        self._configure(model, cached_as, options)
         if model.states:
             MambaModelConfig.verify_and_update_config(self.config)
-        workers = self._layers(model, format, options, formats)
+        self.ported = ported_backend(cached_as) if cached_as.needs else None
+        workers = self._layers(model, cached_as, options, formats)
         self.stand_ins = {name: layer for worker in workers for name, layer in worker.items()}
         context = self.config.compilation_config.static_forward_context
         # Each worker aligns with its own layers; all come to what the first comes to.
@@ -241,12 +280,22 @@ class Engine:
             specs.append(get_kv_cache_spec(self.config))
         if any(not worker for worker in specs):
             raise ValueError("a stage has no layer with a cache")
+        self._resolve_layout(specs)
         return self._count(specs, options)
 
-    def _configure(self, model: Model, format: Format, options: Options) -> None:
+    def _resolve_layout(self, specs: list[dict[str, Any]]) -> None:
+        """Choose the order of dimensions, as the engine does from 0.29.0 on."""
+        if hasattr(backend_utils, "resolve_kv_cache_layout"):
+            backends = {layer.get_attn_backend() for layer in self.stand_ins.values()}
+            layouts = backend_utils.get_supported_kv_cache_layouts(backends)
+            every = [spec for worker in specs for spec in worker.values()]
+            names = [[layout.name for layout in layouts]] * len(specs)
+            backend_utils.resolve_kv_cache_layout(self.config, names, every)
+
+    def _configure(self, model: Model, cached_as: Format, options: Options) -> None:
         config = self.config
         given = {} if options.block_size is None else {"block_size": options.block_size}
-        cached = "auto" if format.needs else format.name
+        cached = BYTES if cached_as.needs else cached_as.name
         config.cache_config = CacheConfig(
             enable_prefix_caching=options.prefix_caching, cache_dtype=cached, **given
         )
@@ -254,17 +303,17 @@ class Engine:
             config.cache_config.mamba_cache_mode = options.state_cache_mode
         if options.prefix_match_unit is not None:
             config.cache_config.prefix_match_unit = options.prefix_match_unit
-        skipped = sorted(boundary_layers(model, format))
+        skipped = sorted(boundary_layers(model, cached_as))
         config.cache_config.kv_cache_dtype_skip_layers = [str(index) for index in skipped]
         config.parallel_config.tensor_parallel_size = options.tensor_parallel
         config.parallel_config.pipeline_parallel_size = options.pipeline_parallel
         config.scheduler_config.async_scheduling = options.async_scheduling
         config.scheduler_config.max_num_batched_tokens = options.max_num_batched_tokens
         config.scheduler_config.max_num_seqs = options.max_num_seqs
-        drafts = SimpleNamespace(
+        config.scheduler_config.disable_hybrid_kv_cache_manager = False
+        drafts = StandIn(
             num_speculative_tokens=options.draft_tokens,
             method="mtp",
-            draft_model_config=None,
             use_multi_module_mtp=lambda: False,
             use_eagle=lambda: False,
             use_eagle_block_drop=lambda: False,
@@ -277,14 +326,10 @@ class Engine:
     def _model(self, model: Model, options: Options) -> Any:
         attention = [layer for layer in model.attention if not layer.drafter]
         most = options.max_model_len or model.max_model_len
-        stand_in = SimpleNamespace(
+        stand_in = StandIn(
             dtype=DTYPES[model.dtype],
-            use_mla=False,
             is_hybrid=model.is_hybrid,
             is_moe="Moe" in model.architecture,
-            is_diffusion=False,
-            is_attention_free=not model.attention,
-            is_multimodal_model=False,
             runner_type="generate",
             architecture=model.architecture,
             architectures=[model.architecture],
@@ -292,7 +337,11 @@ class Engine:
             original_max_model_len=most,
             supports_mamba_prefix_caching=all(layer.chunk for layer in model.states),
             get_mamba_chunk_size=lambda: max(layer.chunk or 0 for layer in model.states),
+            model_arch_config=SimpleNamespace(total_num_kv_heads=attention[0].num_kv_heads),
             get_total_num_kv_heads=lambda: attention[0].num_kv_heads,
+            get_num_attention_heads=lambda parallel: (
+                model.num_attention_heads // parallel.tensor_parallel_size
+            ),
             get_head_size=lambda: attention[0].head_dim,
             hf_config=SimpleNamespace(model_type="stand_in"),
             hf_text_config=SimpleNamespace(model_type="stand_in"),
@@ -301,10 +350,10 @@ class Engine:
         return stand_in
 
     def _layers(
-        self, model: Model, format: Format, options: Options, formats: Formats
+        self, model: Model, cached_as: Format, options: Options, formats: Formats
     ) -> list[dict[str, Any]]:
         """The layers of each pipeline stage, by name."""
-        skipped = boundary_layers(model, format)
+        skipped = boundary_layers(model, cached_as)
         stages: list[dict[str, Any]] = [{} for _ in range(options.pipeline_parallel)]
         bounds = [
             get_pp_indices(model.num_layers, rank, options.pipeline_parallel)
@@ -315,25 +364,32 @@ class Engine:
                 (n for n, (start, end) in enumerate(bounds) if start <= layer.index < end), -1
             )
             stage = stages[-1 if layer.drafter else at]
-            stage[f"{place}"] = self._stand_in(layer, model, format, options, formats, skipped)
+            stage[f"{place}"] = self._stand_in(layer, model, cached_as, options, formats, skipped)
         return stages
 
     def _stand_in(
         self,
         layer: Layer,
         model: Model,
-        format: Format,
+        cached_as: Format,
         options: Options,
         formats: Formats,
         skipped: set[int],
     ) -> Any:
         if isinstance(layer, StateLayer):
             return StateStandIn(layer, options)
-        cached = "auto" if layer.index in skipped and not layer.drafter else format.name
+        cached = "auto" if layer.index in skipped and not layer.drafter else cached_as.name
         chosen = formats.get(cached)
         name = options.backend if options.backend in chosen.backends else chosen.backend
+        backend = self.ported or backend_class(name)
+        if self.ported is not None:
+            cached = BYTES
+        if layer.window is not None and not takes_windows(backend):
+            raise ValueError(f"{name} has no sliding windows")
+        if options.block_size is not None and not backend.supports_block_size(options.block_size):
+            raise ValueError(f"{name} has no blocks of {options.block_size}")
         heads = max(1, layer.num_kv_heads // options.tensor_parallel)
-        return AttentionStandIn(layer, heads, cached, backend_class(name), model.dtype)
+        return AttentionStandIn(layer, heads, cached, backend, model.dtype)
 
     def _count(self, specs: list[dict[str, Any]], options: Options) -> Started | NotStarted:
         """Groups, blocks and capacity; a check of memory that fails is noted and passed by."""
@@ -354,7 +410,11 @@ class Engine:
         if hasattr(planning, "get_global_kv_cache_groups"):
             whole = (planning.get_global_kv_cache_groups(config, specs),)
         with patch.object(planning, "_check_enough_kv_cache_memory", checked):
-            configs = planning.get_kv_cache_configs(config, specs, memory, *whole)
+            try:
+                configs = planning.get_kv_cache_configs(config, specs, memory, *whole)
+            except ZeroDivisionError:  # no block at all; an engine has stopped before
+                assert not all(fits for _, _, fits in checks)
+                return NotStarted("no block")
         scheduled = kv_cache_utils.generate_scheduler_kv_cache_config(configs)
         kv_cache_utils.resolve_kv_cache_block_sizes(scheduled, config)
         tokens, concurrency = kv_cache_utils.get_kv_cache_capacity(config, scheduled)
@@ -385,19 +445,24 @@ class Engine:
 
         From 0.29.0 on that stops the start, before it reads and writes where it should not.
         """
-        for name in group.layer_names:
-            spec = layer_spec(group.kv_cache_spec, name)
-            if not isinstance(spec, AttentionSpec):
-                continue
-            backend = self.stand_ins[name].attn_backend
-            specs = [spec] if "kv_cache_specs" in SELECT_PARAMETERS else None
-            block = select_common_block_size(
-                spec.block_size, [backend], *([specs] if specs else [])
-            )
-            padded = spec.page_size_bytes != replace(spec, page_size_padded=None).page_size_bytes
-            if block != spec.block_size and padded:
-                return True
-        return False
+        specs = {name: layer_spec(group.kv_cache_spec, name) for name in group.layer_names}
+        paged = {name: spec for name, spec in specs.items() if isinstance(spec, AttentionSpec)}
+        if not paged:
+            return False
+        backends = {self.stand_ins[name].attn_backend: spec for name, spec in paged.items()}
+        given = [list(backends.values())] if "kv_cache_specs" in SELECT_PARAMETERS else []
+        block = group.kv_cache_spec.block_size
+        kernel_block = select_common_block_size(block, list(backends), *given)
+        return kernel_block != block and any(is_padded(spec) for spec in paged.values())
+
+
+def takes_windows(backend: Any) -> bool:
+    """Whether a release would choose a backend for a sliding window; up to 0.25.1 any."""
+    return not hasattr(backend, "supports_sliding_window") or backend.supports_sliding_window()
+
+
+def is_padded(spec: Any) -> bool:
+    return spec.page_size_bytes != replace(spec, page_size_padded=None).page_size_bytes
 
 
 SELECT_PARAMETERS = inspect.signature(select_common_block_size).parameters

@@ -40,5 +40,7 @@ def test_formats_that_come_to_the_same_share_a_curve() -> None:
 
 def test_of_what_holds_no_request_there_is_no_curve() -> None:
     assert curves([dataclasses.replace(auto(), longest=0)]) == ()
+    (curve,) = curves([dataclasses.replace(auto(), longest=512)])
+    assert curve.lengths[-2:] == (470, 512)
     short = made_plan("auto", 4096, 448, 1_835_008, ("auto", 4096, 448, 15), 200)
     assert curves([short]) == (Curve(("auto",), (200,), (358 / 71,)),)

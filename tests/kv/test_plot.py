@@ -66,9 +66,18 @@ def test_each_format_is_named_beside_its_line_and_axes_say_their_units() -> None
     assert found.count("auto") == 1
 
 
+def test_axes_have_no_marks_but_round_numbers() -> None:
+    narrow = Curve(("auto",), (1000, 1500, 2100), (50.0, 34.0, 24.5))
+    found = texts(drawn("svg", (narrow,)))
+    assert sorted(text for text in found if re.search(r"\d", text)) == [
+        "1,024", "2,048", "30", "40", "50", "50,000", "vLLM 0.28.0",
+    ]  # fmt: skip
+
+
 def test_every_line_looks_otherwise() -> None:
     looks = [(plot._look(n)["color"], str(plot._look(n)["linestyle"])) for n in range(21)]
     assert len(set(looks)) == 21
+    assert {dashes for _, dashes in looks[:7]} == {"-"}
     many = tuple(dataclasses.replace(DRAWN[0], formats=(f"format{n}",)) for n in range(21))
     assert {f"format{n}" for n in range(21)} <= set(texts(drawn("svg", many)))
 
@@ -77,7 +86,9 @@ def test_labels_do_not_cover_each_other() -> None:
     assert plot._apart([5.0, 50.0], 11, 100) == [5.0, 50.0]
     assert plot._apart([50.0, 50.0, 50.0], 11, 100) == [61.0, 50.0, 39.0]
     assert plot._apart([50.0, 52.0, 10.0], 10, 100) == [46.0, 56.0, 10.0]
-    assert plot._apart([99.0, 99.0], 11, 100) == [100.0, 89.0]
+    assert plot._apart([99.0, 99.0, 20.0], 11, 100) == [100.0, 89.0, 20.0]
+    assert plot._apart([1.0, 2.0, 50.0], 10, 100) == [0.0, 10.0, 50.0]
+    assert plot._apart([99.0, 99.0, 84.0], 10, 100) == [100.0, 90.0, 80.0]
     assert plot._apart([], 11, 100) == []
     close = [50.0, 59.0, 61.0, 40.0]
     found = sorted(plot._apart(close, 10, 200))
@@ -86,8 +97,11 @@ def test_labels_do_not_cover_each_other() -> None:
 
 def test_marks_are_round_numbers() -> None:
     assert plot._round_numbers(0.9, 25) == [1, 2, 5, 10, 20]
+    assert plot._round_numbers(23_000, 150_000) == [
+        30_000, 40_000, 50_000, 60_000, 80_000, 100_000, 150_000,
+    ]  # fmt: skip
     assert plot._round_numbers(1, 100_000) == [1, 10, 100, 1000, 10_000, 100_000]
-    assert plot._round_numbers(0.04, 0.3) == [0.05, 0.1, 0.2]
+    assert plot._round_numbers(1.1, 1.4) == []
 
 
 def test_a_page_needs_nothing_else_and_has_the_figures() -> None:
@@ -105,6 +119,8 @@ def test_a_page_needs_nothing_else_and_has_the_figures() -> None:
     assert cells[1][-2:] == ["-", "64,512 tokens"]
     assert cells[3][-1] == "245,760 tokens"
     assert cells[5][:2] == ["auto", "5.04"]
+    named = dataclasses.replace(DRAWN[0], formats=("<b>own</b>",))
+    assert "<td>&lt;b&gt;own&lt;/b&gt;</td>" in drawn("html", (named,)).decode()
 
 
 def test_without_matplotlib_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

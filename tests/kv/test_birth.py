@@ -1,0 +1,111 @@
+"""The pages that layers ask for: the window's block above all."""
+
+from __future__ import annotations
+
+import pytest
+
+from patchkit.kv.planned import Refusal
+from tests.kv.mixes import GIB, full, kind, model, options, planned, published, refused, windows
+
+KVARN = "kvarn_k4v2_g128"
+GEMMA = model(*full(2, 16, 512), *windows(10, 16, 256, 1024, first=2), heads=32)
+
+
+@pytest.mark.parametrize(
+    ("release", "born", "block"),
+    [("0.25.1", 16, 16), ("0.28.0", 16, 16), ("0.29.0", 16, 16), ("0.30.0", 16, 16)],
+)
+def test_a_window_is_born_with_the_smallest_block(release: str, born: int, block: int) -> None:
+    """Sixteen tokens are the primary block too."""
+    found = planned(GEMMA, "int8_per_token_head", options(GIB, promotion=False), release)
+    assert (kind(found, "window").born_block, kind(found, "window").block) == (born, block)
+
+
+@pytest.mark.parametrize(
+    ("release", "backend", "asked", "born"),
+    [
+        ("0.29.0", "FLASH_ATTN", 80, 16),
+        ("0.29.0", "FLASHINFER", 192, 16),
+        ("0.30.0", "FLASH_ATTN", 80, 80),
+        ("0.30.0", "FLASHINFER", 192, 64),
+        ("0.33.0", "FLASHINFER", 48, 32),
+    ],
+)
+def test_a_window_within_the_primary_block_from_0_30_0_on(
+    release: str, backend: str, asked: int, born: int
+) -> None:
+    mix = model(*full(2, 4, 128), *windows(4, 4, 128, 1024, first=2))
+    how = options(GIB, block_size=asked, backend=backend)
+    assert kind(planned(mix, "auto", how, release), "window").born_block == born
+
+
+class TestBesideTiles:
+    """Windows of 16-bit values beside tiled pages, which are as large as a state."""
+
+    @pytest.mark.parametrize(
+        ("drafts", "primary", "block"),
+        [(0, 2048, 256), (3, 2048, 256), (7, 2176, 128), (15, 2432, 128)],
+    )
+    def test_the_largest_divisor_in_whole_tiles(
+        self, drafts: int, primary: int, block: int
+    ) -> None:
+        found = planned(published(), KVARN, options(20 * GIB, draft_tokens=drafts))
+        assert (kind(found, "full").block, kind(found, "window").block) == (primary, block)
+        assert kind(found, "window").page_bytes == kind(found, "full").page_bytes
+        assert kind(found, "window").format == "auto"
+
+    def test_a_smaller_tile(self) -> None:
+        found = planned(published(), "kvarn_k4v2_g64", options(20 * GIB, draft_tokens=7))
+        assert (kind(found, "full").block, kind(found, "window").block) == (2048, 256)
+
+    def test_a_tile_that_does_not_fit(self) -> None:
+        layers = [*published(drafter=False).layers, *windows(2, 32, 256, drafter=True)]
+        found = refused(model(*layers), KVARN, options(20 * GIB, draft_tokens=7))
+        assert found == Refusal(
+            KVARN,
+            "0.28.0",
+            "a sliding-window layer beside tiles of 128 tokens takes 4,194,304 bytes a tile, more"
+            " than the shared page of 1,827,840",
+            None,
+            "a smaller tile, or fewer tensor-parallel ranks",
+        )
+
+    def test_its_tail_is_of_tiled_layers_alone(self) -> None:
+        """136 rows of 4 x (256 + 256) values of 16 bits in each of 16 layers, for each request."""
+        how = options(20 * GIB, draft_tokens=7, max_num_seqs=64)
+        found = planned(published(), KVARN, how)
+        assert found.tail_bytes == 64 * 16 * 144 * 4 * 512 * 2
+        assert found.available_bytes == 20 * GIB - found.tail_bytes
+        assert found.num_blocks == found.available_bytes // (8 * 1_827_840)
+
+    def test_a_drafter_that_sees_everything_is_tiled_too(self) -> None:
+        layers = [*published(drafter=False).layers, *full(1, drafter=True)]
+        found = planned(model(*layers), KVARN, options(20 * GIB, group_rule="upstream"))
+        assert kind(found, "full").layers == 17
+
+
+def test_a_head_that_a_format_cannot_hold() -> None:
+    found = refused(model(*full(2, 4, 96)), KVARN, options(GIB))
+    assert found.reason == "kvarn_k4v2_g128 cannot hold such heads: head_dim is 96"
+    assert found.expected == "64, 128, 256 or 512"
+
+
+def test_a_format_without_windows() -> None:
+    found = refused(GEMMA, "turboquant_4bit_nc", options(GIB))
+    assert found.reason == "layers with a sliding window cannot cache turboquant_4bit_nc"
+    assert found.hint == "a model whose layers see everything can have it"
+
+
+def test_windows_in_four_bits_before_0_28_0() -> None:
+    found = refused(GEMMA, "int4_per_token_head", options(GIB), "0.27.1")
+    assert found.reason == (
+        "layers with a sliding window cannot cache int4_per_token_head before vLLM 0.28.0"
+    )
+    planned(GEMMA, "int4_per_token_head", options(GIB))
+
+
+def test_a_backend_for_layers_that_cannot_have_it() -> None:
+    """KVarN's windows have a backend of their own."""
+    found = planned(published(), KVARN, options(20 * GIB, backend="KVARN"))
+    assert kind(found, "full").kernel_block == 128
+    assert kind(found, "window").kernel_block == 256
