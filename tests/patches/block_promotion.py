@@ -1,15 +1,14 @@
 """Whether a release needs block promotion: run by `patchkit test`, with and without the patch.
 
 Nothing here asks for a version. The specs are those that the release's own layers choose, since a
-spec made by hand would show the waste on every release; and the function that brings them to one
-page size is found by what it does, since it has moved between modules.
+spec made by hand would show the waste on every release; and the function that makes groups of one
+page size of them is looked for, since it has moved between modules.
 """
 
-import inspect
 import pkgutil
 from dataclasses import replace
 from importlib import import_module
-from types import FunctionType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -26,6 +25,7 @@ STATE_PAGE = (
     BLOCK * 4 * (256 + 4) * 2
 )  # bytes: the page of a full layer, which states are padded to
 WINDOW = 2048
+MODEL_LEN = 32768  # tokens of the longest request
 # A page that is padded by a small part is fine; sixteen tokens in a page for 864 are not.
 TOLERATED = 1.1
 
@@ -42,30 +42,15 @@ class State(torch.nn.Module, MambaBase):
         return (torch.float16, torch.float16)
 
 
-def is_unifier(function):
-    """Whether a function brings layers to one page size by scaling the block of the smaller."""
-    small = FullAttentionSpec(block_size=16, num_kv_heads=1, head_size=64, dtype=torch.int8)
-    large = replace(small, block_size=48)
-    try:
-        after = function({"small": small, "large": large})
-        return after == {"small": large, "large": large}
-    except Exception:  # it is another function, and may fail as it likes
-        return False
-
-
-def find_unifier():
-    """The release's function from specs to specs of one page size, in whichever module it is."""
+def find_grouping():
+    """The release's function from a configuration and specs to groups, in whichever module."""
     found = []
     for info in pkgutil.iter_modules(vllm.v1.core.__path__, "vllm.v1.core."):
-        if not info.name.rpartition(".")[2].startswith("kv_cache"):
-            continue
-        for function in vars(import_module(info.name)).values():
-            if not isinstance(function, FunctionType) or function in found:
-                continue
-            parameters = inspect.signature(function).parameters.values()
-            if len(parameters) == 1 and is_unifier(function):
+        if info.name.rpartition(".")[2].startswith("kv_cache"):
+            function = getattr(import_module(info.name), "get_kv_cache_groups", None)
+            if function is not None and function not in found:
                 found.append(function)
-    assert len(found) == 1, f"functions that unify page sizes: {found}"
+    assert len(found) == 1, f"functions that make groups: {found}"
     return found[0]
 
 
@@ -75,6 +60,10 @@ def engine_config():
     cache.cache_dtype = "int8_per_token_head"
     cache.block_size = cache.mamba_block_size = BLOCK
     cache.mamba_page_size_padded = STATE_PAGE
+    if hasattr(cache, "kv_cache_layout"):
+        cache.kv_cache_layout = "LBNHC"  # what the engine resolves it to for these backends
+    config.scheduler_config.async_scheduling = False
+    config.scheduler_config.disable_hybrid_kv_cache_manager = False
     return config
 
 
@@ -108,11 +97,18 @@ def layers(*, with_state):
 
 
 def unified(specs):
-    """What the release makes of the layers; a refusal to start is told, not raised."""
+    """What the release's groups make of the layers; a refusal to start is told, not raised."""
+    config = engine_config()
+    config.model_config = SimpleNamespace(max_model_len=MODEL_LEN, use_mla=False)
     try:
-        return find_unifier()(specs), None
-    except (NotImplementedError, AssertionError, AttributeError) as refusal:
+        groups = find_grouping()(config, dict(specs))
+    except (NotImplementedError, AssertionError) as refusal:
         return {}, f"{type(refusal).__name__}: {refusal}"
+    return {
+        name: getattr(group.kv_cache_spec, "kv_cache_specs", {}).get(name, group.kv_cache_spec)
+        for group in groups
+        for name in group.layer_names
+    }, None
 
 
 def pads_state_layers():
@@ -125,7 +121,7 @@ def pads_state_layers():
 @pytest.fixture(autouse=True)
 def _importable():
     """Find the function before a test counts: where it is nowhere, nothing has been proven."""
-    find_unifier()
+    find_grouping()
 
 
 def test_a_token_takes_about_the_bytes_that_its_layers_hold():
