@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 GENERATE, PLAN = (Path(__file__).with_name(name) for name in ("generate.py", "plan.py"))
 LIMIT_S = 300
-FOUND = "RESULT "  # before the one line that counts
+FOUND = "RESULT "  # before a line that counts
 
 
 def call(*command: str, **variables: str) -> str:
@@ -57,26 +58,26 @@ def generate(model: str, path: Path, release: str) -> dict[str, Any]:
         [python, *watch, python, str(GENERATE), model],
         env={**os.environ, **place}, capture_output=True, text=True, timeout=LIMIT_S,
     )  # fmt: skip
-    found = result(done.stderr)
-    if found is None:
+    found = results(done.stderr)
+    if not found:
         raise SystemExit(f"{path}: the engine made nothing of {model}:\n{done.stderr}")
-    return {**found, "imported": json.loads(done.stdout)["imported"]}
+    return {**found[0], "imported": json.loads(done.stdout)["imported"]}
 
 
-def lay_out(case: str, path: Path) -> dict[str, Any]:
-    """What the engine in a folder lays out for a case, or why it does not start."""
+def lay_out(cases: Sequence[str], path: Path) -> dict[str, dict[str, Any]]:
+    """What engines in a folder lay out for cases, or why they do not start, by case."""
     place = {"PYTHONPATH": os.pathsep.join((str(path), str(ROOT)))}
     done = subprocess.run(
-        [sys.executable, str(PLAN), case],
+        [sys.executable, str(PLAN), *cases],
         env={**os.environ, **place}, capture_output=True, text=True, timeout=LIMIT_S,
     )  # fmt: skip
-    found = result(done.stdout)
-    if found is None:
-        raise SystemExit(f"{path}: the engine did nothing for {case}:\n{done.stdout}{done.stderr}")
+    found = {run.pop("case"): run for run in results(done.stdout)}
+    if done.returncode or [*found] != [*cases]:
+        raise SystemExit(f"{path}: engines only for {[*found]}:\n{done.stdout}\n{done.stderr}")
     return found
 
 
-def result(printed: str) -> dict[str, Any] | None:
-    """The one line that counts of what an engine printed."""
-    line = next((li for li in printed.split("\n") if li.startswith(FOUND)), None)
-    return None if line is None else json.loads(line.removeprefix(FOUND))
+def results(printed: str) -> list[dict[str, Any]]:
+    """The lines that count of what an engine printed."""
+    lines = (line for line in printed.split("\n") if line.startswith(FOUND))
+    return [json.loads(line.removeprefix(FOUND)) for line in lines]

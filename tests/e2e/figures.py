@@ -87,6 +87,7 @@ def plan_case(case: Case, release: str, state_dtype: str, **change: Any) -> Plan
         "prefix_caching": case.prefix_caching,
         "max_num_batched_tokens": case.max_num_batched_tokens,
         "block_size": case.block_size,
+        "backend": case.backend,
         "platform": "cpu",
         "promotion": case.wheel == "patched",
     }

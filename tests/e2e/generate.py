@@ -39,8 +39,8 @@ MODELS = {
         "num_key_value_heads": 1,
         "head_dim": 64,
     },
-    # A window layer of 96 values a head beside a full one of 64: with the smallest block of a
-    # window layer on a CPU, 32 tokens, and 128 for the full one, 24,576 and 65,536 bytes.
+    # A window layer of 160 values a head beside a full one of 128: with the smallest block of a
+    # window layer on a CPU, 32 tokens, and 128 for the full one, 40,960 and 131,072 bytes.
     "window": {
         **SMALL,
         "architectures": ["Gemma4ForCausalLM"],
@@ -50,8 +50,8 @@ MODELS = {
         "sliding_window": 64,
         "num_key_value_heads": 1,
         "num_global_key_value_heads": 1,
-        "head_dim": 96,
-        "global_head_dim": 64,
+        "head_dim": 160,
+        "global_head_dim": 128,
         "hidden_size_per_layer_input": 0,
         "num_kv_shared_layers": 0,
         "attention_k_eq_v": False,
@@ -94,6 +94,8 @@ def generate(model: str) -> dict[str, object]:
             load_format="dummy",
             skip_tokenizer_init=True,
             enforce_eager=True,
+            # Named, so that it is known to read blocks whole: otherwise none is promoted.
+            attention_backend="CPU_ATTN",
             dtype="float32",
             max_model_len=512,
             max_num_seqs=2,

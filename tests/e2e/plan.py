@@ -1,15 +1,17 @@
-"""Starts an engine for a case and prints what it has laid out: `python plan.py CASE`.
+"""Starts an engine for each case and prints what it has laid out: `python plan.py CASE …`.
 
-It runs in the interpreter that has vLLM and generates nothing. What the engine says in its log and
-what its objects hold are both printed, as one JSON line: a planner is held against both.
+It runs in the interpreter that has vLLM and generates nothing. What an engine says in its log and
+what its objects hold are both printed, one JSON line a case: a planner is held against both.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,17 +85,38 @@ def start(case: Case, folder: str) -> dict[str, Any]:
     }
 
 
-def plan(case: Case) -> dict[str, Any]:
-    """What an engine of a case is, has and says."""
-    import vllm
+def forget_messages() -> None:
+    """Let each message be logged again: an engine logs some once in a process."""
+    from vllm import logger
 
-    messages = keep_messages()
+    for function in vars(logger).values():
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
+
+
+def plan(name: str, messages: list[str]) -> dict[str, Any]:
+    """What an engine of a case is, has and says; nothing of it is left for the next."""
+    from vllm import __version__
+    from vllm.distributed import cleanup_dist_env_and_memory
+
+    messages.clear()
+    forget_messages()
+    case = CASES[name]
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.json").write_text(json.dumps(case.config))
         found = start(case, folder)
-    return {"version": vllm.__version__, **found, "log": messages}
+    gc.collect()
+    cleanup_dist_env_and_memory()
+    return {"case": name, "version": __version__, **found, "log": [*messages]}
+
+
+def main(names: Sequence[str]) -> None:
+    """Print what the engines of these cases lay out."""
+    prepare()
+    messages = keep_messages()
+    for name in names:
+        print("RESULT " + json.dumps(plan(name, messages)), flush=True)
 
 
 if __name__ == "__main__":
-    prepare()
-    print("RESULT " + json.dumps(plan(CASES[sys.argv[1]])), flush=True)
+    main(sys.argv[1:])

