@@ -19,6 +19,9 @@ from tests.e2e.figures import differences, figures_of_plan, figures_of_run, plan
 # The window model asks for layers that a CPU engine can only mix from 0.29.0 on.
 MODELS = {"v0.28.0": ("qwen3",), "v0.29.0": ("qwen3", "window")}
 
+# What no planner can know: the kernels for fp8 are for some machines only.
+NOT_HERE = "FP8 KV cache on CPU requires x86 with AVX-512 or AMX."
+
 
 def generated(release: str, paths: dict[str, Path]) -> list[str]:
     """What is wrong with what both wheels generate."""
@@ -39,6 +42,8 @@ def laid_out(release: str, paths: dict[str, Path]) -> list[str]:
         chosen = [n for n, c in CASES.items() if release in c.releases and c.wheel == wheel]
         for name, run in (lay_out(chosen, path) if chosen else {}).items():
             print(f"{release} {name}:", json.dumps(run), flush=True)
+            if run.get("error") == NOT_HERE:
+                continue
             case = CASES[name]
             planned = plan_case(case, release, run.get("state_dtype", case.state_dtype))
             found = differences(figures_of_plan(planned), figures_of_run(run))

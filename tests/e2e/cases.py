@@ -127,11 +127,13 @@ CASES = {
         HYBRID, 16 * MIB, 3000, OLD, "fp8", prefix_caching=False, state_dtype="float32"
     ),
     "hybrid, block of 32": Case(HYBRID, 16 * MIB, 1000, OLD, block_size=32, state_dtype="float32"),
-    "hybrid, block of 640": Case(HYBRID, 16 * MIB, 1000, (), block_size=640, state_dtype="float32"),
+    "hybrid, block of 640": Case(
+        HYBRID, 16 * MIB, 1000, OLD, block_size=640, state_dtype="float32"
+    ),
     "hybrid, too little memory": Case(HYBRID, 3 * MIB, 4000, state_dtype="float32"),
     "window": Case(GEMMA3, 16 * MIB, 1000, OLD, dtype="float32"),
     "window, context below it": Case(GEMMA3, 16 * MIB, 150, OLD, "fp8", prefix_caching=False),
-    "window, block of 64": Case(GEMMA3, 16 * MIB, 1000, (), block_size=64),
+    "window, block of 64": Case(GEMMA3, 16 * MIB, 1000, OLD, block_size=64),
     "window, too little memory": Case(GEMMA3, 4 * MIB, 4000, OLD),
     # A CPU engine can only mix such layers from 0.29.0 on, and blocks are only promoted where it is
     # known that its backend reads them whole.
@@ -140,6 +142,6 @@ CASES = {
         GEMMA4, 16 * MIB, 1000, NEW, dtype="float32", backend=CPU, wheel="upstream"
     ),
     "mixed, fp8": Case(GEMMA4, 16 * MIB, 1000, NEW, "fp8_e5m2", backend=CPU),
-    "mixed, no backend named": Case(GEMMA4, 16 * MIB, 1000, (), dtype="float32"),
+    "mixed, no backend named": Case(GEMMA4, 16 * MIB, 1000, NEW, dtype="float32"),
     "mixed, too little memory": Case(GEMMA4, 4 * MIB, 4000, NEW, backend=CPU),
 }
