@@ -135,13 +135,14 @@ CASES = {
     "window, context below it": Case(GEMMA3, 16 * MIB, 150, OLD, "fp8", prefix_caching=False),
     "window, block of 64": Case(GEMMA3, 16 * MIB, 1000, OLD, block_size=64),
     "window, too little memory": Case(GEMMA3, 4 * MIB, 4000, OLD),
-    # A CPU engine can only mix such layers from 0.29.0 on, and blocks are only promoted where it is
-    # known that its backend reads them whole.
+    # A CPU engine can only mix such layers from 0.29.0 on, and blocks are only promoted where the
+    # backend that is named reads them whole; where none is, vLLM names TRITON_ATTN for this model.
     "mixed": Case(GEMMA4, 16 * MIB, 1000, dtype="float32", backend=CPU),
     "mixed, upstream": Case(
         GEMMA4, 16 * MIB, 1000, NEW, dtype="float32", backend=CPU, wheel="upstream"
     ),
     "mixed, fp8": Case(GEMMA4, 16 * MIB, 1000, NEW, "fp8_e5m2", backend=CPU),
     "mixed, no backend named": Case(GEMMA4, 16 * MIB, 1000, NEW, dtype="float32"),
+    "mixed, another backend": Case(GEMMA4, 16 * MIB, 1000, NEW, "fp8", backend="FLASH_ATTN"),
     "mixed, too little memory": Case(GEMMA4, 4 * MIB, 4000, NEW, backend=CPU),
 }

@@ -94,7 +94,7 @@ def generate(model: str) -> dict[str, object]:
             load_format="dummy",
             skip_tokenizer_init=True,
             enforce_eager=True,
-            # Named, so that it is known to read blocks whole: otherwise none is promoted.
+            # Named, so that it is known to read blocks whole; otherwise none may be promoted.
             attention_backend="CPU_ATTN",
             dtype="float32",
             max_model_len=512,

@@ -37,9 +37,9 @@ def write_recorded(runs: Mapping[Key, Mapping[str, Any]]) -> None:
 
 def main(release: str, folder: Path, names: Sequence[str]) -> None:
     """Record the cases of those names, or those that are compared on the release."""
-    runs = read_recorded() if RECORDED.exists() else {}
     names = names or [name for name, case in CASES.items() if release in case.releases]
     found = lay_out(names, folder)
+    runs = read_recorded() if RECORDED.exists() else {}
     write_recorded({**runs, **{(release, name): run for name, run in found.items()}})
 
 
