@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchkit.kv.align import Primary, align_to_states, align_to_wider, first_block
 from patchkit.kv.birth import Nursery, born
 from patchkit.kv.capacity import Needs, has_drafter, tokens_in_flight
 from patchkit.kv.grouping import Group, group, is_one_group
 from patchkit.kv.kernel_blocks import common_block
-from patchkit.kv.layers import ITEM_BYTES, AttentionLayer
+from patchkit.kv.layers import ITEM_BYTES, AttentionLayer, Model
 from patchkit.kv.pages import STATE, Page
 from patchkit.kv.planned import Options
 from patchkit.kv.prefix import check_tile, match_unit
@@ -47,7 +47,14 @@ def lay_out(nursery: Nursery, max_model_len: int) -> Layout:
     needs = Needs(
         tokens_in_flight(model, options, rules), mode, options.draft_tokens, int(checkpoints)
     )
-    by = Promotion(options, rules, mode, max_model_len, has_drafter(model, options), needs.blocks)
+    by = Promotion(
+        _named(options, model),
+        rules,
+        mode,
+        max_model_len,
+        has_drafter(model, options),
+        needs.blocks,
+    )
     pages, groups = _grouped(at_birth, by)
     unit = match_unit(groups, primary.block, mode, options, rules)
     check_tile(unit, nursery.format.tile, nursery.format.name)
@@ -60,6 +67,18 @@ def lay_out(nursery: Nursery, max_model_len: int) -> Layout:
         steps=(*primary.steps, *page_steps(at_birth, pages), *group_step(groups, pages)),
         notes=() if told is None else (told,),
     )
+
+
+def _named(options: Options, model: Model) -> Options:
+    """Return the options with the backend that vLLM names by itself on a CPU.
+
+    That is TRITON_ATTN for Gemma 4 with heads of several sizes (Gemma4Config of models/config.py),
+    in place of which a CPU takes its own. On CUDA it depends on whether the card has FA4.
+    """
+    sizes = {layer.head_dim for layer in model.attention if not layer.drafter}
+    if options.backend or options.platform != "cpu" or len(sizes) == 1:
+        return options
+    return replace(options, backend="TRITON_ATTN") if "Gemma4" in model.architecture else options
 
 
 def _states_block(primary: Primary, mode: str, max_model_len: int) -> int:

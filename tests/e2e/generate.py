@@ -13,11 +13,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-# The engine in this process, so that its modules and its pages can be looked at.
-os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-# Threads stay where the system puts them: a container may not let them be bound.
-os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
-os.environ["VLLM_NO_USAGE_STATS"] = "1"
+VARIABLES = {
+    # The engine in this process, so that its modules and its pages can be looked at.
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    # Threads stay where the system puts them: a container may not let them be bound.
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_NO_USAGE_STATS": "1",
+}
 
 SMALL = {
     "hidden_size": 64,
@@ -37,8 +39,8 @@ MODELS = {
         "num_key_value_heads": 1,
         "head_dim": 64,
     },
-    # A window layer of 96 values a head beside a full one of 64: with the smallest block of a
-    # window layer on a CPU, 32 tokens, and 128 for the full one, 24,576 and 65,536 bytes.
+    # A window layer of 160 values a head beside a full one of 128: with the smallest block of a
+    # window layer on a CPU, 32 tokens, and 128 for the full one, 40,960 and 131,072 bytes.
     "window": {
         **SMALL,
         "architectures": ["Gemma4ForCausalLM"],
@@ -48,8 +50,8 @@ MODELS = {
         "sliding_window": 64,
         "num_key_value_heads": 1,
         "num_global_key_value_heads": 1,
-        "head_dim": 96,
-        "global_head_dim": 64,
+        "head_dim": 160,
+        "global_head_dim": 128,
         "hidden_size_per_layer_input": 0,
         "num_kv_shared_layers": 0,
         "attention_k_eq_v": False,
@@ -58,6 +60,12 @@ MODELS = {
 }
 PROMPTS = [[7, 11, 13, 17], [(5 * n) % 500 + 3 for n in range(300)]]
 TOKENS = 24
+
+
+def prepare() -> None:
+    """Set what an engine is told by its environment and how much it logs, before it is imported."""
+    os.environ.update(VARIABLES)
+    logging.getLogger("vllm").setLevel(logging.INFO)
 
 
 def enlarge_dummy_weights() -> None:
@@ -86,10 +94,8 @@ def generate(model: str) -> dict[str, object]:
             load_format="dummy",
             skip_tokenizer_init=True,
             enforce_eager=True,
-            # No page is newly padded for a backend that may split blocks; and 96 beside 128
-            # tokens would make prefixes be found at multiples of 384 only.
-            attention_config={"backend": "CPU_ATTN"},
-            enable_prefix_caching=False,
+            # Named, so that it is known to read blocks whole; otherwise none may be promoted.
+            attention_backend="CPU_ATTN",
             dtype="float32",
             max_model_len=512,
             max_num_seqs=2,
@@ -113,5 +119,5 @@ def generate(model: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    logging.getLogger("vllm").setLevel(logging.INFO)
+    prepare()
     print("RESULT " + json.dumps(generate(sys.argv[1])), flush=True)
