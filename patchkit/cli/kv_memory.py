@@ -8,8 +8,8 @@ from pathlib import Path
 
 from patchkit.cli.checkpoint import has_weights, weights_bytes
 from patchkit.errors import PatchkitError, UsageError
+from patchkit.kv.amounts import GIB, exact, gib, parse_size
 from patchkit.kv.serving import default_utilisation
-from patchkit.kv.size import GIB, exact, gib, parse_size
 
 PLACE = "patchkit kv-plan"
 # Activations, CUDA graphs and the context of a card. It differs by model, batch and backend; what

@@ -12,6 +12,7 @@ from patchkit.cli.kv_document import Asked, plan_document
 from patchkit.cli.kv_memory import PLACE, Given, Memory, read_memory
 from patchkit.cli.options import here
 from patchkit.errors import PatchkitError, UsageError
+from patchkit.kv.amounts import gib
 from patchkit.kv.configs import read_model
 from patchkit.kv.formats import Formats, read_formats
 from patchkit.kv.layers import Model
@@ -19,7 +20,6 @@ from patchkit.kv.plan import plan
 from patchkit.kv.planned import Options, Plan
 from patchkit.kv.rules import rules_for
 from patchkit.kv.serving import Batch, default_batch
-from patchkit.kv.size import gib
 from patchkit.kv.states import cache_mode
 from patchkit.report import counted
 from patchkit.repository.store import stored_releases

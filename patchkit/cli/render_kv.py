@@ -9,7 +9,7 @@ from typing import Any
 from patchkit.cli import fitting
 from patchkit.cli.fitting import filled, line_width
 from patchkit.cli.render import say
-from patchkit.kv.size import exact, gib, share
+from patchkit.kv.amounts import exact, gib, share
 from patchkit.report import counted
 
 # What belongs to the number before it, and is not to begin a line.

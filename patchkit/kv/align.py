@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
 
+from patchkit.kv.amounts import share
 from patchkit.kv.kernel_blocks import describe, holds, preferred_block, smallest
-from patchkit.kv.refused import RefusedError
+from patchkit.kv.planned import RefusedError
 from patchkit.kv.rules import Backend, Rules
 
 DEFAULT_BLOCKS = {"cuda": 16, "cpu": 128}
@@ -82,7 +83,7 @@ def align_to_states(
         f"full attention block {block} → {aligned:,} tokens: its page of {page_bytes:,} bytes"
         f" covers a state of {state_bytes:,} bytes, in steps of {step} tokens",
         f"state page {state_bytes:,} → {page_bytes:,} bytes: padded,"
-        f" +{percent(page_bytes, state_bytes)}",
+        f" +{share(page_bytes - state_bytes, state_bytes)}",
     )
     return Primary(
         block=aligned,
@@ -117,11 +118,6 @@ def align_to_wider(
         shared_page_bytes=shared,
         steps=(*primary.steps, told) if block != primary.block else primary.steps,
     )
-
-
-def percent(larger: int, smaller: int) -> str:
-    """Return in words by how much a size grows."""
-    return f"{100 * (larger - smaller) / smaller:.2f} %"
 
 
 def _ceil(value: int, step: int) -> int:

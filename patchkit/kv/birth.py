@@ -10,9 +10,8 @@ from patchkit.kv.formats import Format, Formats
 from patchkit.kv.kernel_blocks import largest_named_within, largest_within, smallest
 from patchkit.kv.layers import AttentionLayer, Layer, Model, StateLayer
 from patchkit.kv.pages import FULL, STATE, WINDOW, Page
-from patchkit.kv.planned import Options
+from patchkit.kv.planned import Options, RefusedError
 from patchkit.kv.ranks import heads_per_rank
-from patchkit.kv.refused import RefusedError
 from patchkit.kv.rules import Backend, Rules
 
 

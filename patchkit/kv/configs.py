@@ -14,6 +14,7 @@ from patchkit.kv.context import max_model_len
 from patchkit.kv.families import HEADS, QUOTIENT, dflash_windows, drafter_bounds
 from patchkit.kv.layers import AttentionLayer, Layer, Model, StateLayer, StateTensor
 from patchkit.kv.precision import model_dtype, state_dtype
+from patchkit.kv.rules import modelled
 from patchkit.kv.text_model import TextModel, find_text_model
 from patchkit.kv.windows import (
     FULL,
@@ -23,8 +24,6 @@ from patchkit.kv.windows import (
     layer_windows,
     sliding_window,
 )
-
-NEWEST = "0.33.0"  # the release whose rules hold where none is given
 
 
 @dataclass(frozen=True)
@@ -50,14 +49,14 @@ def read_model(
 
     `name` and `drafter_name` are the files, for people. `own_drafter` takes the drafting (MTP)
     layers of the target's own checkpoint. `dtype` and `state_dtype` are as --dtype and
-    --mamba-ssm-cache-dtype; None is what vLLM takes. The longest context is that of `release`
-    ("0.28.0"; None: the newest). Raises PatchkitError, with file and field, for a model that is
-    not known or a field that is missing or makes no sense.
+    --mamba-ssm-cache-dtype; None is what vLLM takes. Contexts and drafters' windows are as
+    `release` has them ("0.28.0"; None: the newest that is modelled). Raises PatchkitError, with
+    file and field, for a model that is not known or a field that is missing or makes no sense.
     """
     if drafter is not None and own_drafter:
         fact = "a drafter is given, and the target's own is asked for"
         raise PatchkitError(fact, place=drafter_name or None, expected="one of the two")
-    release = release or NEWEST
+    release = release or modelled()[-1]
     text = find_text_model(target, name, drafter=False)
     dtype = model_dtype(text, dtype)
     layers, common = _target_layers(text, dtype, state_dtype)

@@ -11,10 +11,10 @@ from importlib.resources import files
 from packaging.version import Version
 
 from patchkit.errors import PatchkitError
-from patchkit.kv.fields import Fields
 from patchkit.kv.packing import SLOTS, Packing, Side
+from patchkit.kv.toml_table import Table
 
-TABLE = "formats.toml"
+SHIPPED = "formats.toml"
 MODEL_BITS = "model"  # as wide as the model's own type
 NO_WINDOWS = "none"
 TAIL_BYTES = 2  # of an element of a tail row, which is not packed yet
@@ -53,11 +53,6 @@ class Format:
     def tile(self) -> int | None:
         """Tokens that are packed together; None where each is packed by itself."""
         return self.packing.tile
-
-    @property
-    def block_multiple(self) -> int:
-        """Tokens that a block of these layers is a multiple of, whatever its backend asks for."""
-        return self.packing.tile or 1
 
     def token_bytes(self, num_kv_heads: int, head_dim: int, head_dim_v: int, dtype: str) -> int:
         """Return the bytes of one token in one layer of so many heads.
@@ -136,11 +131,11 @@ class Formats:
             known = self.unplanned[name]
             raise PatchkitError(f"{name} is not planned: {known.reason}", hint=known.hint)
         near = difflib.get_close_matches(name, self.names, n=3, cutoff=0.6)
-        hint = f"near {', '.join(near)}; a" if near else "A"
+        hint = f"near {', '.join(near)}; a" if near else "a"
         raise PatchkitError(
             f"no format is named {name!r}",
             expected=f"one of {', '.join(self.names)}",
-            hint=f"{hint} format of your own is a few lines of TOML, see {TABLE}",
+            hint=f"{hint} format of your own is a few lines of TOML, see {SHIPPED}",
         )
 
 
@@ -152,14 +147,14 @@ def read_formats(extra: Mapping[str, bytes] | None = None) -> Formats:
     """
     planned: dict[str, Format] = {}
     unplanned: dict[str, Unplanned] = {}
-    shipped = files("patchkit.kv").joinpath(TABLE).read_bytes()
-    for file, content in [(TABLE, shipped), *(extra or {}).items()]:
+    shipped = files("patchkit.kv").joinpath(SHIPPED).read_bytes()
+    for file, content in [(SHIPPED, shipped), *(extra or {}).items()]:
         for name, row in _tables(content, file):
             if name in planned:
                 fact = "a format of this name is there already"
                 raise PatchkitError(fact, place=row.place, expected="another name")
             unplanned.pop(name, None)
-            if "unplanned" in row.table:
+            if "unplanned" in row.words:
                 unplanned[name] = _read_unplanned(name, row)
             else:
                 planned[name] = _read_format(name, row)
@@ -167,26 +162,26 @@ def read_formats(extra: Mapping[str, bytes] | None = None) -> Formats:
     return Formats(planned, unplanned)
 
 
-def _tables(content: bytes, file: str) -> Iterator[tuple[str, Fields]]:
+def _tables(content: bytes, file: str) -> Iterator[tuple[str, Table]]:
     """Yield the formats of a file, each with its name."""
     try:
         document = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PatchkitError(f"not valid TOML: {error}", place=file) from error
-    top = Fields(document, file)
+    top = Table(document, file)
     top.only("formats")
-    rows = Fields(top.below("formats").table, f"{file}: formats")
-    for name in rows.table:
+    rows = Table(top.below("formats").words, f"{file}: formats")
+    for name in rows.words:
         yield name, rows.below(name)
 
 
-def _read_unplanned(name: str, row: Fields) -> Unplanned:
+def _read_unplanned(name: str, row: Table) -> Unplanned:
     row.only("unplanned", "hint", "since", "until")
     reason = row.text("unplanned") or ""
     return Unplanned(name, reason, row.release("since"), row.release("until"), row.text("hint"))
 
 
-def _read_format(name: str, row: Fields) -> Format:
+def _read_format(name: str, row: Table) -> Format:
     packing_words = ("key", "value", "tile", "slot", "fills_bytes", "same_head_dims", "head_dims")
     words = ("backends", "since", "until", "needs", "card", "window_format", "window_since")
     row.only(*packing_words, *words, "boundary_layers")
@@ -205,8 +200,8 @@ def _read_format(name: str, row: Fields) -> Format:
     )
 
 
-def _read_packing(row: Fields) -> Packing:
-    tile = row.integer("tile", least=1) if "tile" in row.table else None
+def _read_packing(row: Table) -> Packing:
+    tile = row.integer("tile", least=1) if "tile" in row.words else None
     return Packing(
         key=_read_side(row.below("key"), tile),
         value=_read_side(row.below("value"), tile),
@@ -218,24 +213,24 @@ def _read_packing(row: Fields) -> Packing:
     )
 
 
-def _read_side(side: Fields, tile: int | None) -> Side:
+def _read_side(side: Table, tile: int | None) -> Side:
     side.only("bits", "token_bytes", "block", "block_bytes", "channel_bytes")
-    if "channel_bytes" in side.table and tile is None:
+    if "channel_bytes" in side.words and tile is None:
         raise side.wrong("channel_bytes", "a tile, since a token alone has no channels to share")
-    if ("block" in side.table) != ("block_bytes" in side.table):
+    if ("block" in side.words) != ("block_bytes" in side.words):
         raise side.wrong(
-            "block_bytes" if "block" in side.table else "block", "both block and block_bytes"
+            "block_bytes" if "block" in side.words else "block", "both block and block_bytes"
         )
     return Side(
-        bits=None if side.table.get("bits") == MODEL_BITS else side.integer("bits", least=1),
+        bits=None if side.words.get("bits") == MODEL_BITS else side.integer("bits", least=1),
         token_bytes=side.integer("token_bytes", 0),
-        block=side.integer("block", least=1) if "block" in side.table else None,
+        block=side.integer("block", least=1) if "block" in side.words else None,
         block_bytes=side.integer("block_bytes", 0),
         channel_bytes=side.integer("channel_bytes", 0),
     )
 
 
-def _check_window_format(planned: Mapping[str, Format], name: str, row: Fields) -> None:
+def _check_window_format(planned: Mapping[str, Format], name: str, row: Table) -> None:
     """Raise PatchkitError where the layers with a window have a format that is not there yet."""
     wanted = planned[name].window_format
     if wanted is not None and wanted not in planned:

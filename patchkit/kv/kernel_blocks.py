@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 from math import lcm
 
-from patchkit.kv.refused import RefusedError
+from patchkit.kv.planned import RefusedError
 from patchkit.kv.rules import Backend
 
 

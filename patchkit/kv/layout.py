@@ -12,11 +12,10 @@ from patchkit.kv.grouping import Group, group, is_one_group
 from patchkit.kv.kernel_blocks import common_block
 from patchkit.kv.layers import ITEM_BYTES, AttentionLayer, Model
 from patchkit.kv.pages import STATE, Page
-from patchkit.kv.planned import Options
+from patchkit.kv.planned import Options, RefusedError
 from patchkit.kv.prefix import check_tile, match_unit
 from patchkit.kv.promotion import Promotion, promote
 from patchkit.kv.ranks import heads_per_rank
-from patchkit.kv.refused import RefusedError
 from patchkit.kv.rules import Backend, Rules
 from patchkit.kv.states import CHECKPOINT_TOKENS, cache_mode, keeps_checkpoints
 from patchkit.kv.steps import group_step, page_steps

@@ -18,9 +18,8 @@ from patchkit.kv.formats import Format, Formats
 from patchkit.kv.layers import AttentionLayer, Model
 from patchkit.kv.layout import Layout, lay_out
 from patchkit.kv.pages import FULL, STATE, WINDOW, Page
-from patchkit.kv.planned import Kind, Options, Plan, Refusal
+from patchkit.kv.planned import Kind, Options, Plan, Refusal, RefusedError
 from patchkit.kv.ranks import check_tensor_parallel, heads_per_rank, stages
-from patchkit.kv.refused import RefusedError
 from patchkit.kv.rules import Rules, rules_for
 
 HELD = {FULL: "full attention", WINDOW: "sliding windows", STATE: "recurrent states"}

@@ -7,8 +7,7 @@ from math import gcd, lcm
 
 from patchkit.kv.grouping import Group
 from patchkit.kv.pages import STATE
-from patchkit.kv.planned import Options
-from patchkit.kv.refused import RefusedError
+from patchkit.kv.planned import Options, RefusedError
 from patchkit.kv.rules import Rules
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from patchkit.kv.layers import AttentionLayer, Model, StateLayer
-from patchkit.kv.refused import RefusedError
+from patchkit.kv.planned import RefusedError
 
 
 def heads_per_rank(num_kv_heads: int, tensor_parallel: int) -> int:

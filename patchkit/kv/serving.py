@@ -11,7 +11,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from patchkit.kv.size import GIB
+from patchkit.kv.amounts import GIB
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from patchkit.kv.layers import Model
-from patchkit.kv.planned import Options
-from patchkit.kv.refused import RefusedError
+from patchkit.kv.planned import Options, RefusedError
 from patchkit.kv.rules import Rules
 
 CHECKPOINT_TOKENS = 64  # between states kept inside a prefill (FLASHINFER_GDN_CHECKPOINT_ALIGNMENT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from patchkit.kv.amounts import share
 from patchkit.kv.grouping import Group
 from patchkit.kv.pages import FULL, STATE, WINDOW, Page
 
@@ -20,12 +21,12 @@ def page_steps(at_birth: Sequence[Page], pages: Sequence[Page]) -> tuple[str, ..
 def _page_step(first: Page, last: Page, before: int) -> str | None:
     """Return what became of one page; `before` is the largest page at birth, in bytes."""
     name = NAMES[first.kind]
-    used = f"{100 * last.content_bytes / last.page_bytes:.2f} % of it is used"
+    used = f"{share(last.content_bytes, last.page_bytes)} of it is used"
     if last.block != first.block:
         how = f"scaled to the page of {last.page_bytes:,} bytes"
         if last.page_bytes > before:
-            growth = 100 * (last.page_bytes - before) / before
-            how = f"promoted, page {before:,} → {last.page_bytes:,} bytes, +{growth:.2f} %"
+            growth = share(last.page_bytes - before, before)
+            how = f"promoted, page {before:,} → {last.page_bytes:,} bytes, +{growth}"
         return f"{name} block {first.block:,} → {last.block:,} tokens: {how}"
     if last.page_bytes != first.page_bytes:
         return f"{name} page {first.page_bytes:,} → {last.page_bytes:,} bytes: padded, {used}"

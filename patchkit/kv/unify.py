@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from patchkit.kv.pages import STATE, Page
-from patchkit.kv.refused import RefusedError
+from patchkit.kv.planned import RefusedError
 from patchkit.kv.rules import Rules
 
 

@@ -100,7 +100,7 @@ def ported_backend(cached_as: Format) -> Any:
 
         @classmethod
         def supports_block_size(cls, block_size: int | None) -> bool:
-            return block_size is None or block_size % cached_as.block_multiple == 0
+            return block_size is None or block_size % (cached_as.tile or 1) == 0
 
         @classmethod
         def supports_sliding_window(cls) -> bool:

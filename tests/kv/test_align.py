@@ -8,7 +8,7 @@ import pytest
 
 from patchkit.kv.align import Primary, align_to_states, align_to_wider, first_block
 from patchkit.kv.layers import StateLayer
-from patchkit.kv.refused import RefusedError
+from patchkit.kv.planned import RefusedError
 from patchkit.kv.rules import Backend, rules_for
 from tests.kv.mixes import GIB, STATES, full, kind, model, options, planned, published, refused
 

@@ -330,11 +330,6 @@ def test_the_tail_of_64_requests_takes_576_mib() -> None:
     assert FORMATS.get("auto").tail_bytes(4, 256, 256, 7) == 0
 
 
-@pytest.mark.parametrize(("name", "multiple"), [("kvarn_k4v4_g64", 64), ("fp8", 1)])
-def test_blocks_of_a_tiled_format_are_whole_tiles(name: str, multiple: int) -> None:
-    assert FORMATS.get(name).block_multiple == multiple
-
-
 def test_an_unknown_format_names_those_that_are_near() -> None:
     with pytest.raises(PatchkitError) as caught:
         FORMATS.get("kvarn_k4v2_g12")
@@ -346,7 +341,7 @@ def test_an_unknown_format_names_those_that_are_near() -> None:
     )
     with pytest.raises(PatchkitError) as caught:
         FORMATS.get("zstd")
-    assert caught.value.hint == "A format of your own is a few lines of TOML, see formats.toml"
+    assert caught.value.hint == "a format of your own is a few lines of TOML, see formats.toml"
 
 
 def test_a_name_of_another_platform_says_that_there_is_no_plan() -> None:

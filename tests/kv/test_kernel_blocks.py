@@ -13,7 +13,7 @@ from patchkit.kv.kernel_blocks import (
     preferred_block,
     smallest,
 )
-from patchkit.kv.refused import RefusedError
+from patchkit.kv.planned import RefusedError
 from patchkit.kv.rules import Backend
 
 ANY = Backend("ANY", multiple_of=16)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from patchkit.kv.layers import Layer, StateLayer, StateTensor
-from patchkit.kv.planned import Refusal
+from patchkit.kv.planned import Refusal, RefusedError
 from patchkit.kv.ranks import heads_per_rank, stages
-from patchkit.kv.refused import RefusedError
 from tests.kv.mixes import GIB, full, kind, model, options, planned, published, refused, windows
 
 

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
+from patchkit.kv.amounts import GIB
 from patchkit.kv.serving import Batch, default_batch, default_utilisation
-from patchkit.kv.size import GIB
 
 
 def test_an_engine_takes_its_share_of_a_card() -> None:

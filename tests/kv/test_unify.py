@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from patchkit.kv.pages import FULL, STATE, WINDOW, Page
-from patchkit.kv.planned import Options, Plan
-from patchkit.kv.refused import RefusedError
+from patchkit.kv.planned import Options, Plan, RefusedError
 from patchkit.kv.rules import Backend, rules_for
 from patchkit.kv.unify import unify
 from tests.kv.mixes import GIB, full, kind, model, options, planned, refused, windows

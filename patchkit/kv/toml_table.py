@@ -12,39 +12,39 @@ from patchkit.errors import PatchkitError
 
 
 @dataclass(frozen=True)
-class Fields:
-    """A table, and where it stands: "formats.toml: formats.fp8.key"."""
+class Table:
+    """Its words, and where it stands: "formats.toml: formats.fp8.key"."""
 
-    table: dict[str, Any]
+    words: dict[str, Any]
     place: str
 
-    def only(self, *words: str) -> None:
+    def only(self, *known: str) -> None:
         """Raise PatchkitError where the table has a word that is none of these."""
-        for word in self.table:
-            if word not in words:
+        for word in self.words:
+            if word not in known:
                 raise PatchkitError(
                     f"unknown word {word!r}",
                     place=self.place,
-                    expected="one of " + ", ".join(words),
+                    expected="one of " + ", ".join(known),
                 )
 
-    def below(self, word: str) -> Fields:
+    def below(self, word: str) -> Table:
         """Return the table of that word, which must be there."""
-        value = self.table.get(word)
+        value = self.words.get(word)
         if not isinstance(value, dict):
             raise self.wrong(word, "a table")
-        return Fields(value, f"{self.place}.{word}")
+        return Table(value, f"{self.place}.{word}")
 
     def integer(self, word: str, default: int | None = None, *, least: int = 0) -> int:
         """Return a whole number; without a default the word must be there."""
-        value = self.table.get(word, default)
+        value = self.words.get(word, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise self.wrong(word, f"a whole number from {least} on")
         return value
 
     def integers(self, word: str) -> tuple[int, ...]:
         """Return a list of whole numbers from 1 on; empty where the word is not there."""
-        values = self.table.get(word, [])
+        values = self.words.get(word, [])
         if not isinstance(values, list) or not all(
             isinstance(value, int) and not isinstance(value, bool) and value > 0 for value in values
         ):
@@ -53,14 +53,14 @@ class Fields:
 
     def text(self, word: str) -> str | None:
         """Return a text; None where the word is not there."""
-        value = self.table.get(word)
+        value = self.words.get(word)
         if value is not None and (not isinstance(value, str) or not value):
             raise self.wrong(word, "a text")
         return value
 
     def texts(self, word: str) -> tuple[str, ...]:
         """Return a list of texts with one at least, which must be there."""
-        values = self.table.get(word)
+        values = self.words.get(word)
         if not isinstance(values, list) or not values:
             raise self.wrong(word, "a list of texts, with one at least")
         if not all(isinstance(value, str) and value for value in values):
@@ -69,14 +69,14 @@ class Fields:
 
     def truth(self, word: str) -> bool:
         """Return true or false; false where the word is not there."""
-        value = self.table.get(word, False)
+        value = self.words.get(word, False)
         if not isinstance(value, bool):
             raise self.wrong(word, "true or false")
         return value
 
     def choice(self, word: str, choices: Sequence[str]) -> str:
         """Return one of some texts; the first where the word is not there."""
-        value = self.table.get(word, choices[0])
+        value = self.words.get(word, choices[0])
         if value not in choices:
             raise self.wrong(word, "one of " + ", ".join(f'"{choice}"' for choice in choices))
         return str(value)
@@ -91,8 +91,8 @@ class Fields:
 
     def wrong(self, word: str, expected: str) -> PatchkitError:
         """Return the error for a word that is not what is expected."""
-        value = self.table.get(word)
-        fact = f"{word} is {_shown(value)}" if word in self.table else f"{word} is missing"
+        value = self.words.get(word)
+        fact = f"{word} is {_shown(value)}" if word in self.words else f"{word} is missing"
         return PatchkitError(fact, place=self.place, expected=expected)
 
 

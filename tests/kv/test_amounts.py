@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from patchkit.errors import UsageError
-from patchkit.kv.size import exact, gib, parse_size, share
+from patchkit.kv.amounts import exact, gib, parse_size, share
 
 
 @pytest.mark.parametrize(("text", "size_bytes"), [

@@ -1,4 +1,4 @@
-"""Amounts of memory as people write and read them: `20GiB`, `5.155 GiB (5,535,131,238 B)`."""
+"""Amounts of memory and shares as people write and read them: `20GiB`, `5.155 GiB`, `1.88 %`."""
 
 from __future__ import annotations
 
