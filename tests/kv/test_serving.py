@@ -18,7 +18,10 @@ def test_an_engine_takes_its_share_of_a_card() -> None:
     ("0.28.0", 24, 2048, 256, "on cards below 70 GiB"),
     ("0.28.0", None, 2048, 256, "on cards below 70 GiB"),
     ("0.28.0", 70, 8192, 1024, "on cards from 70 GiB but A100"),
-    ("0.28.0", 160, 16384, 1024, "on cards from 160 GiB but A100"),
+    ("0.28.0", 160, 16384, 1024, "on cards from 160 GiB"),
+    ("0.32.0", 70, 8192, 1024, "on cards from 70 GiB but A100"),
+    ("0.33.0", 70, 8192, 1024, "on cards from 70 GiB but A100 and GB10"),
+    ("0.33.0", 69, 2048, 256, "on cards below 70 GiB"),
     ("0.27.1", 160, 8192, 1024, "on cards from 70 GiB but A100"),
     ("0.21.0", 69, 2048, 256, "on cards below 70 GiB"),
 ])  # fmt: skip
