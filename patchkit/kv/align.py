@@ -15,8 +15,6 @@ from patchkit.kv.kernel_blocks import describe, holds, preferred_block, smallest
 from patchkit.kv.planned import RefusedError
 from patchkit.kv.rules import Backend, Rules
 
-DEFAULT_BLOCKS = {"cuda": 16, "cpu": 128}
-
 
 @dataclass(frozen=True)
 class Primary:
@@ -46,7 +44,7 @@ def first_block(backends: Sequence[Backend], asked: int | None, platform: str, r
                     expected=describe(backend),
                 )
         return asked
-    default = DEFAULT_BLOCKS[platform]
+    default = rules.default_block[platform]
     if rules.block_of_all_backends:
         return preferred_block(backends, default)
     return default if platform == "cpu" else preferred_block(backends[:1], default)

@@ -12,8 +12,6 @@ from patchkit.kv.planned import Options
 from patchkit.kv.rules import Rules
 from patchkit.kv.states import cache_mode
 
-# Whose names do not tell that they are mixtures of experts: most architectures' do.
-EXPERTS = ("Moe", "MoE", "Mixtral", "GptOss", "Deepseek", "Llama4")
 NULL_BLOCKS = 1  # a block pool keeps the first for what is no block
 
 
@@ -33,8 +31,8 @@ def _second_runner(model: Model, options: Options, rules: Rules) -> bool:
     mode = cache_mode(model, options, rules)[0] if model.states else options.state_cache_mode
     if mode == "all" and not rules.second_runner_keeps_all_states:
         return False
-    sparse = any(word in model.architecture for word in EXPERTS)
-    return rules.second_runner == "all" or not (model.is_hybrid or sparse)
+    dense = not model.has_experts or model.architecture in rules.second_runner_with_experts
+    return rules.second_runner == "all" or (dense and not model.is_hybrid)
 
 
 def has_drafter(model: Model, options: Options) -> bool:

@@ -25,6 +25,10 @@ from patchkit.kv.windows import (
     sliding_window,
 )
 
+# Of which one says how many experts a model has (get_num_experts, in
+# transformers_utils/model_arch_config_convertor.py).
+_EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
+
 
 @dataclass(frozen=True)
 class _Heads:
@@ -78,7 +82,15 @@ def read_model(
         max_model_len=context,
         layers=layers,
         notes=tuple(notes),
+        has_experts=_has_experts(text.fields),
     )
+
+
+def _has_experts(fields: Fields) -> bool:
+    """Whether a model is a mixture of experts; a dense one may have null for their number."""
+    left_out = [name for name in _EXPERTS if name not in fields.values]
+    said = [name for name in _EXPERTS if fields.given(name)]
+    return any(fields.number(name) for name in (*said, *left_out))
 
 
 def _target_layers(

@@ -74,6 +74,7 @@ class Model:
     max_model_len: int  # tokens, as its config.json says
     layers: tuple[Layer, ...]
     notes: tuple[str, ...] = ()  # what was assumed, for people
+    has_experts: bool = False  # a mixture of experts
 
     @property
     def attention(self) -> tuple[AttentionLayer, ...]:

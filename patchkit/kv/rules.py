@@ -50,6 +50,7 @@ class Rules:
     padded_states: bool
     batches_in_flight: str  # "one" or "concurrent"
     second_runner: str  # "dense" or "all"
+    second_runner_with_experts: tuple[str, ...]  # architectures
     second_runner_keeps_all_states: bool
     null_block_checked: bool
     state_cache_modes: tuple[str, ...]
@@ -57,6 +58,7 @@ class Rules:
     aligned_block_in_one_batch: bool
     aligned_to_all_backends: bool
     aligned_to_checkpoints: bool
+    default_block: Mapping[str, int]  # tokens, by platform
     block_of_all_backends: bool
     has_prefix_match_unit: bool
     single_group_unit_checked: bool

@@ -182,7 +182,7 @@ class Engine:
         stand_in = StandIn(
             dtype=DTYPES[model.dtype],
             is_hybrid=model.is_hybrid,
-            is_moe="Moe" in model.architecture,
+            is_moe=model.has_experts,
             runner_type="generate",
             architecture=model.architecture,
             architectures=[model.architecture],

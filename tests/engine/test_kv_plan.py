@@ -104,7 +104,8 @@ def models(draw, *, tiled: bool = False) -> Model:
         layers.append(AttentionLayer(index, *shape, drafted, drafter=True))
     return Model(
         name="made up",
-        architecture=draw(st.sampled_from(["LlamaForCausalLM", "Qwen3MoeForCausalLM"])),
+        architecture=draw(st.sampled_from(["LlamaForCausalLM", "GraniteMoeForCausalLM"])),
+        has_experts=draw(st.booleans()),
         dtype=draw(st.sampled_from(["bfloat16", "float16", "float32"])),
         num_layers=count,
         num_attention_heads=64,

@@ -14,7 +14,8 @@ from patchkit.kv.rules import rules_for
 from tests.kv.mixes import GIB, full, kind, model, options, planned, published, windows
 
 DENSE = model(*full(2))
-SPARSE = replace(DENSE, architecture="Qwen3MoeForCausalLM")
+SPARSE = replace(DENSE, has_experts=True)
+CHOSEN = replace(SPARSE, architecture="Qwen2MoeForCausalLM")
 HYBRID = published()
 
 
@@ -27,6 +28,7 @@ HYBRID = published()
         (DENSE, "0.28.0", 3, False, 4),
         (SPARSE, "0.28.0", 1, False, 2),
         (SPARSE, "0.28.0", 3, False, 3),
+        (CHOSEN, "0.28.0", 3, False, 4),
         (HYBRID, "0.28.0", 3, False, 3),
         (HYBRID, "0.29.0", 3, False, 4),
         (SPARSE, "0.29.0", 3, False, 4),

@@ -110,6 +110,23 @@ def test_the_number_of_layers_is_the_targets_with_those_that_share_caches() -> N
     assert model.notes == ("the last 20 layers read the caches of layers before them",)
 
 
+@pytest.mark.parametrize(
+    ("name", "fields", "experts"),
+    [
+        ("qwen3-30b-a3b", {}, True),
+        ("gpt-oss-20b", {}, True),
+        ("qwen3-8b", {}, False),
+        ("gemma-4-31b-text", {"num_experts": None}, False),
+        ("gemma-4-31b-text", {"num_experts": 128}, True),
+    ],
+)
+def test_a_mixture_of_experts_says_how_many(
+    name: str, fields: dict[str, object], experts: bool
+) -> None:
+    found = read_model({**config(name), **fields}, name="config.json")
+    assert found.has_experts is experts
+
+
 def test_a_name_and_an_architecture_are_kept() -> None:
     model = read_model(config("gemma-3-4b"), name="models/gemma/config.json")
     assert model.name == "models/gemma/config.json"
