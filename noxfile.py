@@ -27,10 +27,10 @@ ENVIRONMENT = nox.project.load_toml(PYPROJECT.with_name("patchkit") / "vllm" / "
 # Those whose patches differ in what they say; `patchkit test` has a verdict on every release.
 ENGINE_RELEASES = ("v0.28.0", "v0.29.0")
 # What holds on every pinned release: a format's bytes and, where it is modelled, the planner. Most
-# of a release's 15 seconds go into importing it, so that these share one process.
+# of the time goes into importing vLLM, so that these share one process.
 ON_EVERY_RELEASE = ("tests/engine/test_kv_formats.py", "tests/engine/test_kv_plan.py")
-# Building some sixty models takes as long again, and what differs between releases is in
-# families.toml: on the release that most is measured on, and on the newest.
+# vLLM takes as long as all that to build its models, and what releases read otherwise is little and
+# in families.toml: on the release that most is measured on, and on the newest.
 MODELS = "tests/engine/test_kv_models.py"
 MODEL_RELEASES = ("v0.28.0", "v0.33.0")
 PINS = nox.project.load_toml(PYPROJECT.with_name("upstream_pins.toml"))

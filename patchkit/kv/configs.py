@@ -65,6 +65,7 @@ def read_model(
     dtype = model_dtype(text, dtype)
     layers, common = _target_layers(text, dtype, state_dtype)
     context = max_model_len(text.fields, text.family, release)
+    has_experts = _has_experts(text.fields)
     notes = text.fields.notes
     if own_drafter:
         layers = (*layers, *_own_drafter(text))
@@ -81,8 +82,8 @@ def read_model(
         num_attention_heads=text.fields.count("num_attention_heads"),
         max_model_len=context,
         layers=layers,
+        has_experts=has_experts,
         notes=tuple(notes),
-        has_experts=_has_experts(text.fields),
     )
 
 

@@ -127,6 +127,12 @@ def test_a_mixture_of_experts_says_how_many(
     assert found.has_experts is experts
 
 
+def test_a_mixtral_has_experts_that_its_file_leaves_out() -> None:
+    model = read("mixtral-8x7b", num_local_experts=None)
+    assert model.has_experts
+    assert "num_local_experts is not given: 8" in model.notes
+
+
 def test_a_name_and_an_architecture_are_kept() -> None:
     model = read_model(config("gemma-3-4b"), name="models/gemma/config.json")
     assert model.name == "models/gemma/config.json"
