@@ -41,11 +41,5 @@ def default_batch(release: str, platform: str, card_bytes: int | None, ranks: in
         tokens, seqs = row["max_num_batched_tokens"] * ranks, row["max_num_seqs"] * ranks
         return Batch(tokens, seqs, "on a CPU")
     rows = [row for row in _table()["batch"] if Version(row["since"]) <= Version(release)]
-    index = next(n for n, row in enumerate(rows) if (card_bytes or 0) >= row["card_gib"] * GIB)
-    row = rows[index]
-    if row["card_gib"]:
-        but = f" but {row['but']}" if "but" in row else ""
-        ground = f"on cards from {row['card_gib']} GiB{but}"
-    else:
-        ground = f"on cards below {rows[index - 1]['card_gib']} GiB"
-    return Batch(row["max_num_batched_tokens"], row["max_num_seqs"], ground)
+    row = next(row for row in rows if (card_bytes or 0) >= row["card_gib"] * GIB)
+    return Batch(row["max_num_batched_tokens"], row["max_num_seqs"], f"on {row['cards']}")
