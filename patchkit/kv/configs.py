@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from patchkit.errors import PatchkitError
 from patchkit.kv.config_fields import Fields
 from patchkit.kv.context import max_model_len
-from patchkit.kv.families import HEADS, QUOTIENT, dflash_windows, drafter_bounds
+from patchkit.kv.families import HEADS, QUOTIENT, drafter_bounds, missing_on, mixes_dflash_windows
 from patchkit.kv.layers import AttentionLayer, Layer, Model, StateLayer, StateTensor
 from patchkit.kv.precision import model_dtype, state_dtype
 from patchkit.kv.rules import modelled
@@ -61,7 +61,7 @@ def read_model(
         fact = "a drafter is given, and the target's own is asked for"
         raise PatchkitError(fact, place=drafter_name or None, expected="one of the two")
     release = release or modelled()[-1]
-    text = find_text_model(target, name, drafter=False)
+    text = _read_text_model(target, name, release, drafter=False)
     dtype = model_dtype(text, dtype)
     layers, common = _target_layers(text, dtype, state_dtype)
     context = max_model_len(text.fields, text.family, release)
@@ -70,7 +70,7 @@ def read_model(
     if own_drafter:
         layers = (*layers, *_own_drafter(text))
     if drafter is not None:
-        drafting = find_text_model(drafter, drafter_name or "the drafter", drafter=True)
+        drafting = _read_text_model(drafter, drafter_name or "the drafter", release, drafter=True)
         layers = (*layers, *_drafter_layers(drafting, common, release))
         _note_context(drafting, context, release)
         notes = [*notes, *(f"drafter: {note}" for note in drafting.fields.notes)]
@@ -85,6 +85,18 @@ def read_model(
         has_experts=has_experts,
         notes=tuple(notes),
     )
+
+
+def _read_text_model(
+    config: Mapping[str, object], file: str, release: str, *, drafter: bool
+) -> TextModel:
+    """The text model of a file, which the release must have."""
+    text = find_text_model(config, file, drafter=drafter)
+    missing = missing_on(text.architecture, release)
+    if missing is not None:
+        expected = f"an architecture that vLLM {release} has"
+        raise text.top.wrong("architectures", missing, expected)
+    return text
 
 
 def _has_experts(fields: Fields) -> bool:
@@ -135,7 +147,7 @@ def _drafter_layers(
     kinds = layer_kinds(fields, family, number, window)
     windows = layer_windows(fields, family, kinds, window, common, number)
     if family.windows == "dflash":
-        windows = _dflash_windows(fields, windows, common, release)
+        _check_dflash_windows(fields, windows, release)
     heads = _heads(text, kinds or (FULL,) * number)
     return tuple(
         AttentionLayer(i, one.num_kv_heads, one.head_dim, one.head_dim, windows[i], drafter=True)
@@ -143,20 +155,12 @@ def _drafter_layers(
     )
 
 
-def _dflash_windows(
-    fields: Fields, windows: tuple[int | None, ...], common: int | None, release: str
-) -> tuple[int | None, ...]:
-    """The windows that a release gives a DFlash drafter's layers."""
-    if set(windows) == {common} or dflash_windows(release, mixed=True):
-        return windows
-    if not dflash_windows(release, mixed=False):
-        fields.note(f"vLLM {release} gives its layers no windows")
-        return (common,) * len(windows)
-    if len(set(windows)) > 1:
+def _check_dflash_windows(fields: Fields, windows: tuple[int | None, ...], release: str) -> None:
+    """Refuse a DFlash drafter whose layers a release does not tell from each other."""
+    if len(set(windows)) > 1 and not mixes_dflash_windows(release):
         hint = "later releases serve it"
         expected = f"windows in all layers or none, as vLLM {release} has them"
         raise fields.wrong("layer_types", "has windows in some layers", expected, hint)
-    return windows
 
 
 def _note_context(text: TextModel, context: int, release: str) -> None:

@@ -103,7 +103,7 @@ def missing_on(architecture: str, release: str) -> str | None:
     since = _table()["since"].get(architecture)
     if since is None or Version(release) >= Version(since):
         return None
-    return f"{architecture} is served from vLLM {since}"
+    return f"{architecture} comes with vLLM {since}"
 
 
 def yarn_multiplies(release: str) -> bool:
@@ -116,10 +116,9 @@ def drafter_bounds(release: str) -> bool:
     return Version(release) >= Version(_table()["context"]["drafter_bounds_from"])
 
 
-def dflash_windows(release: str, *, mixed: bool) -> bool:
-    """Return whether a release gives a DFlash drafter windows, in all layers or in some."""
-    since = _table()["dflash"]["mixed_windows_from" if mixed else "windows_from"]
-    return Version(release) >= Version(since)
+def mixes_dflash_windows(release: str) -> bool:
+    """Return whether a release serves a DFlash drafter with windows in some layers only."""
+    return Version(release) >= Version(_table()["dflash"]["mixed_windows_from"])
 
 
 def _family(entry: Mapping[str, Any]) -> Family:

@@ -8,7 +8,6 @@ import pytest
 
 from patchkit.errors import PatchkitError
 from patchkit.kv.configs import read_model
-from patchkit.kv.families import missing_on
 
 from .test_configs import config
 
@@ -114,16 +113,22 @@ def test_defaults_of_a_scaling_are_the_familys() -> None:
     assert read_model(gpt, name="c", release="0.33.0").max_model_len == 65536
 
 
-@pytest.mark.parametrize(
-    ("architecture", "release", "reason"),
-    [
-        ("DFlash2DraftModel", "0.27.1", "DFlash2DraftModel is served from vLLM 0.28.0"),
-        ("DFlash2DraftModel", "0.28.0", None),
-        ("Qwen3_5ForCausalLM", "0.26.0", "Qwen3_5ForCausalLM is served from vLLM 0.27.0"),
-        ("LlamaForCausalLM", "0.24.0", None),
-    ],
-)
-def test_an_architecture_is_missing_on_releases_before_it(
-    architecture: str, release: str, reason: str | None
-) -> None:
-    assert missing_on(architecture, release) == reason
+def test_an_architecture_that_a_release_lacks_is_refused() -> None:
+    hybrid = config("qwen3.5-9b-text")
+    assert read_model(hybrid, name="c", release="0.27.0").states
+    with pytest.raises(PatchkitError) as caught:
+        read_model(hybrid, name="c", release="0.26.0")
+    assert str(caught.value) == (
+        "c: architectures: Qwen3_5ForCausalLM comes with vLLM 0.27.0,"
+        " expected an architecture that vLLM 0.26.0 has"
+    )
+
+
+def test_a_drafter_that_a_release_lacks_is_refused() -> None:
+    with pytest.raises(PatchkitError) as caught:
+        read_model(
+            config("llama-3.1-8b"), name="c", drafter=config("drafter-dflash2-window"),
+            drafter_name="draft.json", release="0.27.1",
+        )  # fmt: skip
+    assert caught.value.place == "draft.json: architectures"
+    assert caught.value.fact == "DFlash2DraftModel comes with vLLM 0.28.0"

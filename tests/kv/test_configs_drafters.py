@@ -121,17 +121,15 @@ def test_a_dflash_whose_windows_are_switched_off_has_no_window() -> None:
         drafted("llama-3.1-8b", "drafter-dflash2-window", use_sliding_window=False)
 
 
-def test_a_release_gives_dflash_windows_to_no_layers_to_all_or_to_some() -> None:
-    def windows(drafter: str, release: str) -> list[int | None]:
-        return [layer[3] for layer in drafting(drafted("llama-3.1-8b", drafter, release))]
+def test_a_release_gives_dflash_windows_to_all_layers_or_to_some() -> None:
+    def windows(drafter: str, release: str, **changed: Any) -> list[int | None]:
+        found = drafted("llama-3.1-8b", drafter, release, **changed)
+        return [layer[3] for layer in drafting(found)]
 
-    mixed, alike = "drafter-dflash-mixed", "drafter-dflash2-window"
+    mixed = "drafter-dflash-mixed"
+    alike = {"dflash_config": {"use_swa": True, "swa_window_size": 2048}}
     assert windows(mixed, "0.26.0") == [2048] * 4 + [None]
-    assert windows(alike, "0.25.0") == [2048] * 5
-    assert windows(mixed, "0.24.0") == windows(alike, "0.24.0") == [None] * 5
-    assert "drafter: vLLM 0.24.0 gives its layers no windows" in (
-        drafted("llama-3.1-8b", mixed, "0.24.0").notes
-    )
+    assert windows("drafter-dflash-full", "0.25.0", **alike) == [2048] * 5
     with pytest.raises(PatchkitError) as caught:
         windows(mixed, "0.25.1")
     assert caught.value.place == "draft.json: layer_types"
