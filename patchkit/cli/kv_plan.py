@@ -223,14 +223,15 @@ def command(as_json: bool, plot: Path | None, **options: Any) -> ExitCode:
     """
     kind = _plot_kind(plot)
     made = make_plans(Request(**options))
-    if plot is not None:
-        _draw(made.plans, made.title, made.subtitle, plot, kind)
+    drawn = plot is not None and _draw(made.plans, made.title, made.subtitle, plot, kind)
     if as_json:
         render.show_json(made.document)
     else:
         render_kv.show_plans(made.document)
-        if plot is not None:
+        if drawn:
             render.say(f"drawn in {plot}")
+    if plot is not None and not drawn:
+        render.say("nothing is drawn: no request fits", to_stderr=True)
     return ExitCode(made.document["exit_code"])
 
 
@@ -246,14 +247,15 @@ def _plot_kind(plot: Path | None) -> str:
     return kind
 
 
-def _draw(plans: Sequence[Any], title: str, subtitle: str, path: Path, kind: str) -> None:
+def _draw(plans: Sequence[Any], title: str, subtitle: str, path: Path, kind: str) -> bool:
+    """Write a picture; return False where there is nothing to be seen on it."""
     from patchkit.kv.curves import curves
     from patchkit.kv.plot import picture
     from patchkit.repository.workspace import write_file
 
     drawn = curves(plans)
     if not drawn:
-        raise PatchkitError("there is nothing to draw: no request fits", place="--plot")
+        return False
     if path.is_dir():
         raise PatchkitError("cannot be written: is a directory", place=str(path))
     try:
@@ -261,3 +263,4 @@ def _draw(plans: Sequence[Any], title: str, subtitle: str, path: Path, kind: str
     except OSError as err:
         fact = f"cannot be written: {(err.strerror or str(err)).lower()}"
         raise PatchkitError(fact, place=str(path)) from err
+    return True

@@ -34,6 +34,7 @@ _STYLE: dict[Any, Any] = {
 _LABEL_POINTS = 11.0  # height of a label
 _LONGEST_LABEL = 44  # characters
 _MOST_MARKS = 9
+_LEAST_SPAN = 4.0  # how many times its least value the greatest of an axis is
 
 
 def picture(curves: Sequence[Curve], title: str, subtitle: str, kind: str) -> bytes:
@@ -76,7 +77,7 @@ def _figure(curves: Sequence[Curve], title: str, subtitle: str) -> Figure:
     _draw(above, [(curve.lengths, curve.tokens) for curve in curves])
     _draw(below, [(curve.lengths, curve.requests) for curve in curves])
     above.set_title("tokens held at once", loc="left", fontsize=9.5)
-    below.set_title("requests at once", loc="left", fontsize=9.5)
+    below.set_title("requests at once that there is memory for", loc="left", fontsize=9.5)
     below.set_xlabel("length of each request, tokens")
     _scale(above, below, curves)
     _label(figure, above, curves)
@@ -108,10 +109,17 @@ def _scale(above: Axes, below: Axes, curves: Sequence[Curve]) -> None:
     below.xaxis.set_minor_locator(NullLocator())
     for axes in (above, below):
         axes.set_yscale("log", base=10)
-        low, high = axes.get_ylim()
+        low, high = _widened(*axes.get_ylim())
+        axes.set_ylim(low, high)
         axes.yaxis.set_major_locator(FixedLocator(_round_numbers(low, high)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.10g}"))
         axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _widened(low: float, high: float) -> tuple[float, float]:
+    """Return a range that is wide enough for small differences to look small, and for marks."""
+    middle = (low * high) ** 0.5
+    return min(low, middle / _LEAST_SPAN**0.5), max(high, middle * _LEAST_SPAN**0.5)
 
 
 def _round_numbers(low: float, high: float) -> list[float]:

@@ -395,10 +395,23 @@ def test_a_picture_says_what_it_is_of(
     capsys.readouterr()
 
 
-def test_a_picture_of_nothing_or_in_no_place_is_refused(folder: Path, capsys: Out) -> None:
+@pytest.mark.parametrize(("words", "why"), [
+    (("--memory", "1MiB"), "does not start"),
+    (("--memory", "9GiB", "--tp", "3"), "auto: refused: 32 attention heads"),
+])  # fmt: skip
+def test_where_no_request_fits_the_plan_says_why_and_nothing_is_drawn(
+    words: tuple[str, ...], why: str, folder: Path, capsys: Out
+) -> None:
+    assert cli.run(["kv-plan", QWEN3, *words, "--plot", "kv.svg"]) == 3
+    out, err = capsys.readouterr()
+    assert why in out
+    assert "drawn" not in out
+    assert err == "nothing is drawn: no request fits\n"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_picture_in_no_place_is_refused(folder: Path, capsys: Out) -> None:
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
-    error = said(capsys, QWEN3, "--memory", "1MiB", "--plot", "kv.svg", status=1)
-    assert error == "error: --plot: there is nothing to draw: no request fits\n"
     (folder / "kv.svg").mkdir()
     error = said(capsys, QWEN3, "--memory", "9GiB", "--plot", "kv.svg", status=1)
     assert error == "error: kv.svg: cannot be written: is a directory\n"
