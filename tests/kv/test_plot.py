@@ -71,7 +71,8 @@ def test_axes_have_no_marks_but_round_numbers() -> None:
     narrow = Curve(("auto",), (1000, 1500, 2100), (50.0, 34.0, 24.5))
     found = texts(drawn("svg", (narrow,)))
     assert sorted(text for text in found if re.search(r"\d", text)) == [
-        "1,024", "2,048", "30", "40", "50", "50,000", "vLLM 0.28.0",
+        "1,024", "100,000", "2,048", "20", "30", "30,000", "40", "40,000", "50", "50,000",
+        "60", "60,000", "80,000", "vLLM 0.28.0",
     ]  # fmt: skip
 
 
