@@ -23,6 +23,7 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "patchkit",  # ids in the file, the same each time
     "font.family": "DejaVu Sans",  # matplotlib brings it along
     "font.size": 9,
+    "text.parse_math": False,  # a folder may have dollars in its name
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "#666666",
@@ -48,6 +49,7 @@ def picture(curves: Sequence[Curve], title: str, subtitle: str, kind: str) -> by
         raise PatchkitError(
             "matplotlib is not installed", place="--plot", hint="pip install 'patchkit[plot]'"
         ) from err
+    title = title.encode(errors="backslashreplace").decode()  # a name on disk may be no text
     with matplotlib.rc_context(_STYLE):
         figure = _figure(curves, title, subtitle)
         if kind == "png":
