@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ _STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
 }
 _LABEL_POINTS = 11.0  # height of a label
-_LONGEST_LABEL = 44  # characters
+_LONGEST_LABEL, _LONGEST_TITLE = 44, 60  # characters
 _MOST_MARKS = 9
 _LEAST_SPAN = 4.0  # how many times its least value the greatest of an axis is
 
@@ -61,7 +62,9 @@ def picture(curves: Sequence[Curve], title: str, subtitle: str, kind: str) -> by
 def _saved(figure: Figure, kind: str) -> bytes:
     buffer = io.BytesIO()
     metadata = {"Date": None} if kind == "svg" else {"Software": None}
-    figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph ")  # a name in letters that the font lacks
+        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
     return buffer.getvalue()
 
 
@@ -74,7 +77,13 @@ def _figure(curves: Sequence[Curve], title: str, subtitle: str) -> Figure:
     above, below = figure.subplots(2, 1, sharex=True)
     figure.subplots_adjust(left=0.85 / width, right=1 - right / width, top=1 - 0.95 / height,
                            bottom=0.6 / height, hspace=0.14)  # fmt: skip
-    figure.text(0.12 / width, 1 - 0.3 / height, title, fontsize=12, fontweight="bold")
+    figure.text(
+        0.12 / width,
+        1 - 0.3 / height,
+        _shortened(title, _LONGEST_TITLE),
+        fontsize=12,
+        fontweight="bold",
+    )
     figure.text(0.12 / width, 1 - 0.55 / height, subtitle, fontsize=9, color="#444444")
     _draw(above, [(curve.lengths, curve.tokens) for curve in curves])
     _draw(below, [(curve.lengths, curve.requests) for curve in curves])
@@ -159,8 +168,8 @@ def _label(figure: Figure, axes: Axes, curves: Sequence[Curve]) -> None:
         )  # fmt: skip
 
 
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 3]}..."
+def _shortened(name: str, most: int = _LONGEST_LABEL) -> str:
+    return name if len(name) <= most else f"{name[: most - 3]}..."
 
 
 def _apart(places: Sequence[float], least: float, height: float) -> list[float]:

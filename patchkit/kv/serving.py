@@ -34,14 +34,14 @@ def default_utilisation() -> Decimal:
     return Decimal(_table()["gpu_memory_utilization"])
 
 
-def default_batch(release: str, platform: str, card_bytes: int | None, ranks: int) -> Batch:
-    """Return the batch of an engine; of a card that is not known, that of the smallest."""
+def default_batch(release: str, platform: str, card_bytes: int, ranks: int) -> Batch:
+    """Return the batch of an engine on cards of a size, or on CPUs."""
     if platform == "cpu":
         row = _table()["cpu"]
         tokens, seqs = row["max_num_batched_tokens"] * ranks, row["max_num_seqs"] * ranks
         return Batch(tokens, seqs, "on a CPU")
     rows = [row for row in _table()["batch"] if Version(row["since"]) <= Version(release)]
-    index = next(n for n, row in enumerate(rows) if (card_bytes or 0) >= row["card_gib"] * GIB)
+    index = next(n for n, row in enumerate(rows) if card_bytes >= row["card_gib"] * GIB)
     if rows[index]["card_gib"]:
         ground = f"on cards from {rows[index]['card_gib']} GiB but A100"
     else:

@@ -148,7 +148,8 @@ def test_an_axis_of_nearly_one_value_has_marks_and_shows_how_near_they_are() -> 
 
 def test_a_title_is_written_as_it_stands() -> None:
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
-    for title, shown in (("a $x^{ b$ \\foo", "a $x^{ b$ \\foo"), ("m\udcff", "m\\udcff")):
+    for title, shown in (("a $x^{ b$ \\foo", "a $x^{ b$ \\foo"), ("m\udcff", "m\\udcff"),
+                         ("模型", "模型")):  # fmt: skip
         for kind in plot.KINDS:
             found = plot.picture(DRAWN, title, "vLLM 0.28.0", kind)
             assert kind == "png" or shown.encode() in found
