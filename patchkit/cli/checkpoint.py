@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from patchkit.errors import PatchkitError
+from patchkit.report import counted
 
 CONFIG = "config.json"
 _INDEX = "model.safetensors.index.json"
@@ -32,7 +35,7 @@ class ConfigFile:
 def read_config(shown: str) -> ConfigFile:
     """Return the config.json that a path names, or that lies in the folder that it names."""
     path = Path(shown)
-    if not path.is_dir():
+    if not is_folder(path):
         return ConfigFile(shown, _read_object(path, shown))
     if not (path / CONFIG).is_file():
         raise PatchkitError(
@@ -40,6 +43,14 @@ def read_config(shown: str) -> ConfigFile:
         )
     name = f"{shown.rstrip('/')}/{CONFIG}"
     return ConfigFile(name, _read_object(path / CONFIG, name))
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a path is a folder; what is too long for a path is none."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def _instead(folder: Path) -> str | None:
@@ -62,7 +73,9 @@ def _read_object(path: Path, shown: str) -> Mapping[str, Any]:
     if data.startswith(b"GGUF"):
         raise PatchkitError("is a GGUF file", place=shown, expected=_EXPECTED)
     try:
-        value = json.loads(data.decode("utf-8-sig"))
+        value = json.loads(
+            data.decode("utf-8-sig"), object_pairs_hook=partial(_object_of, place=shown)
+        )
     except json.JSONDecodeError as err:
         fact = f"is not JSON: {err.msg[:1].lower()}{err.msg[1:]}"
         place = f"{shown}:{err.lineno}:{err.colno}"
@@ -80,6 +93,17 @@ def _read_object(path: Path, shown: str) -> Mapping[str, Any]:
         )
         raise PatchkitError(f"is {kind}, no JSON object", place=shown, expected=_EXPECTED)
     return value
+
+
+def _object_of(pairs: list[tuple[str, Any]], place: str) -> dict[str, Any]:
+    """Return a JSON object; of a name that stands there twice, readers take one or the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(
+            name for name, count in Counter(name for name, _ in pairs).items() if count > 1
+        )
+        raise PatchkitError(f"{twice!r} stands there twice", place=place, expected="each name once")
+    return found
 
 
 def _read_small(path: Path, shown: str) -> bytes:
@@ -112,7 +136,7 @@ def _from_hub(shown: str) -> str | None:
 
 def has_weights(path: Path) -> bool:
     """Return whether a folder holds weights that `weights_bytes` counts."""
-    return path.is_dir() and any(path.glob("*.safetensors"))
+    return is_folder(path) and any(path.glob("*.safetensors"))
 
 
 def weights_bytes(folder: Path, shown: str) -> tuple[int, str]:
@@ -124,7 +148,7 @@ def weights_bytes(folder: Path, shown: str) -> tuple[int, str]:
     index = folder / _INDEX
     if index.is_file():
         names = _indexed(_read_object(index, f"{shown}/{_INDEX}"), f"{shown}/{_INDEX}")
-        what = f"the {len(names)} files that {_INDEX} names"
+        what = f"the {counted(len(names), 'file')} that {_INDEX} names"
     else:
         found = sorted(path.name for path in folder.glob("*.safetensors"))
         names = [name for name in found if not name.startswith("consolidated")] or found
@@ -154,6 +178,8 @@ def _indexed(index: Mapping[str, Any], place: str) -> list[str]:
 
 def _tensor_bytes(path: Path, shown: str) -> int:
     """Return the bytes of a safetensors file behind its header."""
+    if path.exists() and not path.is_file():  # opening a pipe would wait for its other end
+        raise PatchkitError("is no file", place=shown, hint="the checkpoint is not complete")
     try:
         size_bytes = path.stat().st_size
         with path.open("rb") as file:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-from patchkit.cli.checkpoint import has_weights, weights_bytes
+from patchkit.cli.checkpoint import has_weights, is_folder, weights_bytes
 from patchkit.errors import PatchkitError, UsageError
 from patchkit.kv.amounts import GIB, exact, gib, parse_size
 from patchkit.kv.serving import default_utilisation
@@ -115,7 +115,7 @@ def _weights(text: str | None, model: Path) -> tuple[int, list[str]]:
                 expected="--weights with an amount such as 17.6GiB, or with a checkpoint folder",
             )  # fmt: skip
         folder, shown = model, str(model)
-    elif Path(text).is_dir():
+    elif is_folder(Path(text)):
         folder, shown = Path(text), text.rstrip("/")
     else:
         return parse_size(text, "--weights"), []

@@ -14,6 +14,7 @@ from patchkit.cli.options import json_option
 from patchkit.errors import ExitCode, PatchkitError, UsageError
 
 _AMOUNT, _COUNT = "SIZE", click.IntRange(1)
+_COUNT.name = "integer"  # what is said not to be one
 
 
 def tokens(text: str) -> int:
@@ -26,6 +27,31 @@ def tokens(text: str) -> int:
     return int(digits) * unit
 
 
+def longest(text: str) -> int:
+    """Return a greatest length in tokens; vLLM's `auto` is what the plan finds."""
+    if text in ("auto", "-1"):
+        raise click.BadParameter(
+            f"{text} is what comes out as `longest request`; leave it out, or name a length"
+        )
+    return tokens(text)
+
+
+class _Command(click.Command):
+    """A command whose options are spelled as those of `vllm serve`, with underscores too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return what is left of the arguments; an unknown option is answered with what to do."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as err:
+            raise UsageError(
+                f"no such option {err.option_name!r}", place=ctx.command_path,
+                expected=" or ".join(err.possibilities or ()) or None,
+                hint="options of `vllm serve` that the plan does not go by are left out; "
+                f"`{ctx.command_path} --help` lists those that it knows",
+            ) from err  # fmt: skip
+
+
 _CHOICES = {
     "platform": click.Choice(["cuda", "cpu"]),
     "mode": click.Choice(["none", "align", "all"]),
@@ -34,7 +60,11 @@ _CHOICES = {
 }
 
 
-@click.command(short_help="Say what fits into a KV cache, and why.")
+@click.command(
+    cls=_Command,
+    short_help="Say what fits into a KV cache, and why.",
+    context_settings={"token_normalize_func": lambda word: word.replace("_", "-")},
+)
 @click.argument("model", metavar="MODEL")
 @click.option(
     "--format",
@@ -46,7 +76,11 @@ _CHOICES = {
 )
 @click.option("--compare", is_flag=True, help="All formats, one line each.")
 @click.option(
-    "--memory", metavar=_AMOUNT, help="What the cache has on one rank: 20GiB, 512MiB, 21474836480B."
+    "--memory",
+    "--kv-cache-memory-bytes",
+    "memory",
+    metavar=_AMOUNT,
+    help="What the cache has on one rank: 20GiB, 512MiB, 21474836480B.",
 )
 @click.option("--card", metavar=_AMOUNT, help="Instead: the memory of each card, with --weights.")
 @click.option(
@@ -66,7 +100,13 @@ _CHOICES = {
     metavar=_AMOUNT,
     help="What a rank takes besides, for activations and CUDA graphs; 1.5GiB unless given.",
 )
-@click.option("--drafter", metavar="PATH", help="config.json of a drafter, or its folder.")
+@click.option(
+    "--drafter",
+    "--spec-model",
+    "drafter",
+    metavar="PATH",
+    help="config.json of a drafter, or its folder.",
+)
 @click.option("--mtp", is_flag=True, help="The drafter is in the model itself (MTP layers).")
 @click.option(
     "--draft-tokens",
@@ -78,6 +118,12 @@ _CHOICES = {
     help="Draft tokens a step; none unless given.",
 )
 @click.option(
+    "--speculative-config",
+    "-sc",
+    metavar="JSON",
+    help="In place of these three, as vLLM's option.",
+)
+@click.option(
     "--release",
     metavar="REL",
     help="The vLLM release; the newest stored or else pinned one unless given.",
@@ -86,7 +132,7 @@ _CHOICES = {
 @click.option(
     "--max-model-len",
     metavar="TOKENS",
-    type=tokens,
+    type=longest,
     help="The longest request that the engine takes; the model's unless given.",
 )
 @click.option(
@@ -134,14 +180,14 @@ _CHOICES = {
     help="Requests of a step at most; what `vllm serve` takes on such a card.",
 )
 @click.option(
-    "--no-async",
+    "--no-async/--async-scheduling",
     "--no-async-scheduling",
     "no_async",
     is_flag=True,
     help="Without asynchronous scheduling.",
 )
 @click.option(
-    "--no-prefix-caching",
+    "--no-prefix-caching/--enable-prefix-caching",
     "--no-enable-prefix-caching",
     "no_prefix_caching",
     is_flag=True,
@@ -171,6 +217,7 @@ _CHOICES = {
     "--attention-backend",
     "backend",
     metavar="NAME",
+    type=str.upper,
     help="An attention backend, such as TRITON_ATTN; the format's first unless given.",
 )
 @click.option("--platform", type=_CHOICES["platform"], default="cuda", help="cuda unless given.")
@@ -223,14 +270,15 @@ def command(as_json: bool, plot: Path | None, **options: Any) -> ExitCode:
     """
     kind = _plot_kind(plot)
     made = make_plans(Request(**options))
-    if plot is not None:
-        _draw(made.plans, made.title, made.subtitle, plot, kind)
+    drawn = plot is not None and _draw(made.plans, made.title, made.subtitle, plot, kind)
     if as_json:
         render.show_json(made.document)
     else:
         render_kv.show_plans(made.document)
-        if plot is not None:
+        if drawn:
             render.say(f"drawn in {plot}")
+    if plot is not None and not drawn:
+        render.say("nothing is drawn: no request fits", to_stderr=True)
     return ExitCode(made.document["exit_code"])
 
 
@@ -246,14 +294,15 @@ def _plot_kind(plot: Path | None) -> str:
     return kind
 
 
-def _draw(plans: Sequence[Any], title: str, subtitle: str, path: Path, kind: str) -> None:
+def _draw(plans: Sequence[Any], title: str, subtitle: str, path: Path, kind: str) -> bool:
+    """Write a picture; return False where there is nothing to be seen on it."""
     from patchkit.kv.curves import curves
     from patchkit.kv.plot import picture
     from patchkit.repository.workspace import write_file
 
     drawn = curves(plans)
     if not drawn:
-        raise PatchkitError("there is nothing to draw: no request fits", place="--plot")
+        return False
     if path.is_dir():
         raise PatchkitError("cannot be written: is a directory", place=str(path))
     try:
@@ -261,3 +310,4 @@ def _draw(plans: Sequence[Any], title: str, subtitle: str, path: Path, kind: str
     except OSError as err:
         fact = f"cannot be written: {(err.strerror or str(err)).lower()}"
         raise PatchkitError(fact, place=str(path)) from err
+    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ from patchkit.cli.checkpoint import read_config
 from patchkit.cli.kv_document import Asked, plan_document
 from patchkit.cli.kv_memory import PLACE, Given, Memory, read_memory
 from patchkit.cli.options import here
+from patchkit.cli.speculative import PLACE as SPECULATIVE
+from patchkit.cli.speculative import read_speculative
 from patchkit.errors import PatchkitError, UsageError
 from patchkit.kv.amounts import gib
 from patchkit.kv.configs import read_model
@@ -45,6 +47,7 @@ class Request:
     drafter: str | None
     mtp: bool
     draft_tokens: int
+    speculative_config: str | None
     release: str | None
     pristine: bool
     max_model_len: int | None
@@ -84,6 +87,7 @@ class Made:
 
 def make_plans(request: Request) -> Made:
     """Return a plan or a refusal for each format that is asked for."""
+    request = _with_drafts(request)
     _check_options(request)
     formats = _read_formats(request.own_formats)
     names = _chosen(request, formats)
@@ -93,7 +97,8 @@ def make_plans(request: Request) -> Made:
         request.memory, request.card, request.utilisation, request.weights, request.overhead
     )
     memory = read_memory(given, Path(request.model), request.ranks)
-    batch = default_batch(release, request.platform, memory.card_bytes, request.ranks)
+    card_bytes = memory.card_bytes or memory.size_bytes  # a card has what its cache has, or more
+    batch = default_batch(release, request.platform, card_bytes, request.ranks)
     options = _options(request, memory, batch)
     lengths = _lengths(request, model)
     outcomes = [plan(model, formats.get(name), options, release, formats=formats) for name in names]
@@ -101,6 +106,18 @@ def make_plans(request: Request) -> Made:
     notes = tuple(_notes(request, model, batch, plans))
     asked = Asked(model, f"v{release}", options, memory, lengths, notes, request.compare)
     return Made(plans, plan_document(asked, outcomes), *_heading(asked))
+
+
+def _with_drafts(request: Request) -> Request:
+    """Return a request with what --speculative-config says."""
+    if request.speculative_config is None:
+        return request
+    if request.mtp or request.drafter is not None or request.draft_tokens:
+        raise UsageError(
+            "--mtp, --drafter and --draft-tokens say the same", place=SPECULATIVE,
+            expected="the one or the others",
+        )  # fmt: skip
+    return replace(request, **asdict(read_speculative(request.speculative_config)))
 
 
 def _check_options(request: Request) -> None:

@@ -22,9 +22,16 @@ if TYPE_CHECKING:
 PROGRESS_AFTER_S = 1.0
 
 
+# Names in untrusted files may hold what a terminal takes for a command.
+_CONTROLS = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"
+}
+
+
 def show_json(value: dict[str, Any]) -> None:
-    """Print a JSON document on standard output."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print a JSON document on standard output; half a surrogate pair in it stays escaped."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    print(text if _is_text(text) else json.dumps(value, indent=2))
 
 
 def show_error(error: PatchkitError, *, as_json: bool) -> None:
@@ -32,14 +39,23 @@ def show_error(error: PatchkitError, *, as_json: bool) -> None:
     if as_json:
         show_json(report.error_json(error))
         return
-    say(f"error: {error}", to_stderr=True)
+    say(f"error: {error}".translate(_CONTROLS), to_stderr=True)
     if error.hint:
-        say(f"hint: {error.hint}", to_stderr=True)
+        say(f"hint: {error.hint}".translate(_CONTROLS), to_stderr=True)
 
 
 def say(text: str = "", *, to_stderr: bool = False) -> None:
-    """Print one plain line."""
-    print(text, file=sys.stderr if to_stderr else sys.stdout)
+    """Print one plain line; bytes of a name that are no text are escaped."""
+    shown = text if _is_text(text) else text.encode(errors="backslashreplace").decode()
+    print(shown, file=sys.stderr if to_stderr else sys.stdout)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def show_grid(titles: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str]) -> None:

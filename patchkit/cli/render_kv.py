@@ -237,11 +237,12 @@ def _table(plans: Sequence[dict[str, Any]], lengths: Sequence[int]) -> list[str]
     lines = grid(rows, line_width(), "")
     if len(lines) > len(rows):
         lines = grid(rows, line_width(), "", gap=1)
-    words = "requests at once of"
     at = lines[0].find("longest") + len("longest") + 1
     end = lines[0].find("bytes") - 1
-    if lines[0].endswith("tokens") and end - at >= len(words):
-        lines[0] = f"{lines[0][:at]}{words.center(end - at)}{lines[0][end:]}"
+    for words in ("requests at once of", "at once of"):
+        if lines[0].endswith("tokens") and end - at >= len(words):
+            lines[0] = f"{lines[0][:at]}{words.center(end - at)}{lines[0][end:]}"
+            break
     return lines
 
 

@@ -77,7 +77,11 @@ class Nursery:
             return self.rules.backend("CPU_ATTN", None)
         asked = self.options.backend
         name = asked if asked in chosen.backends else chosen.backend
-        return self.rules.backend(name, chosen.tile)
+        try:
+            return self.rules.backend(name, chosen.tile)
+        except PatchkitError as err:
+            place = f"{chosen.name}: backends"
+            raise PatchkitError(err.fact, place=place, expected=err.expected) from err
 
 
 def born(nursery: Nursery, layer: Layer, primary: Primary, block_of_states: int) -> Page:

@@ -57,13 +57,14 @@ def lay_out(nursery: Nursery, max_model_len: int) -> Layout:
     pages, groups = _grouped(at_birth, by)
     unit = match_unit(groups, primary.block, mode, options, rules)
     check_tile(unit, nursery.format.tile, nursery.format.name)
+    sharing = group_step(groups, pages, options.pipeline_parallel)
     return Layout(
         born=at_birth,
         pages=pages,
         groups=groups,
         kernel_blocks=tuple(_kernel_block(each, pages) for each in groups),
         needs=needs,
-        steps=(*primary.steps, *page_steps(at_birth, pages), *group_step(groups, pages)),
+        steps=(*primary.steps, *page_steps(at_birth, pages), *sharing),
         notes=() if told is None else (told,),
     )
 

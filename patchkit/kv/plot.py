@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "patchkit",  # ids in the file, the same each time
     "font.family": "DejaVu Sans",  # matplotlib brings it along
     "font.size": 9,
+    "text.parse_math": False,  # a folder may have dollars in its name
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "#666666",
@@ -32,8 +34,9 @@ _STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
 }
 _LABEL_POINTS = 11.0  # height of a label
-_LONGEST_LABEL = 44  # characters
+_LONGEST_LABEL, _LONGEST_TITLE = 44, 60  # characters
 _MOST_MARKS = 9
+_LEAST_SPAN = 4.0  # how many times its least value the greatest of an axis is
 
 
 def picture(curves: Sequence[Curve], title: str, subtitle: str, kind: str) -> bytes:
@@ -47,6 +50,7 @@ def picture(curves: Sequence[Curve], title: str, subtitle: str, kind: str) -> by
         raise PatchkitError(
             "matplotlib is not installed", place="--plot", hint="pip install 'patchkit[plot]'"
         ) from err
+    title = title.encode(errors="backslashreplace").decode()  # a name on disk may be no text
     with matplotlib.rc_context(_STYLE):
         figure = _figure(curves, title, subtitle)
         if kind == "png":
@@ -58,7 +62,9 @@ def picture(curves: Sequence[Curve], title: str, subtitle: str, kind: str) -> by
 def _saved(figure: Figure, kind: str) -> bytes:
     buffer = io.BytesIO()
     metadata = {"Date": None} if kind == "svg" else {"Software": None}
-    figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph ")  # a name in letters that the font lacks
+        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
     return buffer.getvalue()
 
 
@@ -71,12 +77,18 @@ def _figure(curves: Sequence[Curve], title: str, subtitle: str) -> Figure:
     above, below = figure.subplots(2, 1, sharex=True)
     figure.subplots_adjust(left=0.85 / width, right=1 - right / width, top=1 - 0.95 / height,
                            bottom=0.6 / height, hspace=0.14)  # fmt: skip
-    figure.text(0.12 / width, 1 - 0.3 / height, title, fontsize=12, fontweight="bold")
+    figure.text(
+        0.12 / width,
+        1 - 0.3 / height,
+        _shortened(title, _LONGEST_TITLE),
+        fontsize=12,
+        fontweight="bold",
+    )
     figure.text(0.12 / width, 1 - 0.55 / height, subtitle, fontsize=9, color="#444444")
     _draw(above, [(curve.lengths, curve.tokens) for curve in curves])
     _draw(below, [(curve.lengths, curve.requests) for curve in curves])
     above.set_title("tokens held at once", loc="left", fontsize=9.5)
-    below.set_title("requests at once", loc="left", fontsize=9.5)
+    below.set_title("requests at once that there is memory for", loc="left", fontsize=9.5)
     below.set_xlabel("length of each request, tokens")
     _scale(above, below, curves)
     _label(figure, above, curves)
@@ -108,10 +120,17 @@ def _scale(above: Axes, below: Axes, curves: Sequence[Curve]) -> None:
     below.xaxis.set_minor_locator(NullLocator())
     for axes in (above, below):
         axes.set_yscale("log", base=10)
-        low, high = axes.get_ylim()
+        low, high = _widened(*axes.get_ylim())
+        axes.set_ylim(low, high)
         axes.yaxis.set_major_locator(FixedLocator(_round_numbers(low, high)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.10g}"))
         axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _widened(low: float, high: float) -> tuple[float, float]:
+    """Return a range that is wide enough for small differences to look small, and for marks."""
+    middle = (low * high) ** 0.5
+    return min(low, middle / _LEAST_SPAN**0.5), max(high, middle * _LEAST_SPAN**0.5)
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
@@ -149,8 +168,8 @@ def _label(figure: Figure, axes: Axes, curves: Sequence[Curve]) -> None:
         )  # fmt: skip
 
 
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 3]}..."
+def _shortened(name: str, most: int = _LONGEST_LABEL) -> str:
+    return name if len(name) <= most else f"{name[: most - 3]}..."
 
 
 def _apart(places: Sequence[float], least: float, height: float) -> list[float]:

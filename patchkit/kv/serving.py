@@ -34,12 +34,12 @@ def default_utilisation() -> Decimal:
     return Decimal(_table()["gpu_memory_utilization"])
 
 
-def default_batch(release: str, platform: str, card_bytes: int | None, ranks: int) -> Batch:
-    """Return the batch of an engine; of a card that is not known, that of the smallest."""
+def default_batch(release: str, platform: str, card_bytes: int, ranks: int) -> Batch:
+    """Return the batch of an engine on cards of a size, or on CPUs."""
     if platform == "cpu":
         row = _table()["cpu"]
         tokens, seqs = row["max_num_batched_tokens"] * ranks, row["max_num_seqs"] * ranks
         return Batch(tokens, seqs, "on a CPU")
     rows = [row for row in _table()["batch"] if Version(row["since"]) <= Version(release)]
-    row = next(row for row in rows if (card_bytes or 0) >= row["card_gib"] * GIB)
+    row = next(row for row in rows if card_bytes >= row["card_gib"] * GIB)
     return Batch(row["max_num_batched_tokens"], row["max_num_seqs"], f"on {row['cards']}")

@@ -38,15 +38,16 @@ def _page_step(first: Page, last: Page, before: int) -> str | None:
     return None
 
 
-def group_step(groups: Sequence[Group], pages: Sequence[Page]) -> tuple[str, ...]:
-    """Return how layers share block tables."""
+def group_step(groups: Sequence[Group], pages: Sequence[Page], stages: int) -> tuple[str, ...]:
+    """Return how layers share block tables, those of all pipeline stages counted together."""
+    over = f" over all {stages} stages" if stages > 1 else ""
     size = max(len(each.places) for each in groups)
     if len(groups) == 1:
-        return (f"one group of {len(pages)} layers",)
+        return (f"one group of {len(pages)} layers{over}",)
     kinds: dict[Page, int] = {}
     for each in groups:
         kinds[each.page] = kinds.get(each.page, 0) + 1
     counts = ", ".join(f"{count} {NAMES[page.kind]}" for page, count in kinds.items())
     unused = size * len(groups) - len(pages)
     left = f"; {unused} of {size * len(groups)} places stay unused" if unused else ""
-    return (f"groups of {size} layers: {counts}{left}",)
+    return (f"groups of {size} layers{over}: {counts}{left}",)

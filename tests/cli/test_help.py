@@ -180,6 +180,7 @@ def test_everything_that_takes_a_name_has_something_to_offer() -> None:
         "releases", "modules", "after_s", "selection", "tests", "version", "applies_to",
         "memory", "card", "utilisation", "overhead", "backend", "max_model_len", "lengths",
         "batched_tokens", "prefix_match_unit", "block_size",
+        "speculative_config",
     }  # fmt: skip
     for name in cli.COMMANDS:
         command = cli.patchkit.get_command(click.Context(cli.patchkit), name)

@@ -38,6 +38,8 @@ def test_a_config_is_read_from_a_file_or_its_folder(folder: Path) -> None:
     (b'{"a": "\xff"}', "c.json: is not text: byte 7 is not UTF-8" + EXPECTED),
     (b'{"a": ' + b"9" * 5000 + b"}", "c.json: holds no JSON of a sane size" + EXPECTED),
     (b"[" * 200_000, "c.json: holds no JSON of a sane size" + EXPECTED),
+    (b'{"a": 1, "b": {"c": 1, "d": 2, "c": 1}}',
+     "c.json: 'c' stands there twice, expected each name once"),
 ])  # fmt: skip
 def test_what_is_no_config_is_refused_with_its_place(
     content: bytes, said: str, folder: Path
@@ -60,6 +62,12 @@ def test_what_is_neither_file_nor_folder_is_not_opened(folder: Path) -> None:
     assert refused("pipe").fact == "is neither a file nor a folder"
     assert refused("none.json").fact == "no such file or folder"
     assert refused("none.json").hint is None
+
+
+def test_a_text_that_is_too_long_for_a_path_is_no_file(folder: Path) -> None:
+    assert folder
+    assert refused("a" * 300).fact == "cannot be read: file name too long"
+    assert not has_weights(Path("a" * 300))
 
 
 def test_a_name_of_the_hub_is_answered_with_how_to_get_it(folder: Path) -> None:
@@ -110,6 +118,14 @@ def test_one_consolidated_file_beside_its_shards_is_not_counted(tmp_path: Path) 
     )  # fmt: skip
 
 
+def test_weights_that_are_tied_are_counted_once(tmp_path: Path) -> None:
+    shard(tmp_path / "a.safetensors", 1000)
+    index(tmp_path, "a.safetensors", "a.safetensors")
+    assert weights_bytes(tmp_path, "m") == (
+        1000, "the 1 file that model.safetensors.index.json names",
+    )  # fmt: skip
+
+
 def test_a_single_file_is_counted_without_its_header(tmp_path: Path) -> None:
     assert not has_weights(tmp_path)
     shard(tmp_path / "consolidated.safetensors", 42, b"{}" + b" " * 100)
@@ -136,6 +152,9 @@ def test_a_checkpoint_that_is_not_whole_is_refused(tmp_path: Path) -> None:
     )
     (tmp_path / "a.safetensors").write_bytes((3).to_bytes(8, "little") + b"{}")
     assert said() == "m/a.safetensors: is no safetensors file: 10 B, and its header says 3 B"
+    (tmp_path / "a.safetensors").unlink()
+    os.mkfifo(tmp_path / "a.safetensors")
+    assert said() == "m/a.safetensors: is no file"
     index(tmp_path, "../a.safetensors")
     assert said() == (
         "m/model.safetensors.index.json: weight_map names '../a.safetensors', expected safetensors "

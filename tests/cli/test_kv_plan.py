@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,7 @@ def test_options_are_called_as_vllm_calls_them(plan: Callable[..., dict[str, Any
     assert longest["options"]["group_rule"] == "even"
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "1.5k", "", "K", "1e4", "٣٢", "9" * 40])
+@pytest.mark.parametrize("text", ["0", "-2", "1.5k", "", "K", "1e4", "٣٢", "9" * 40])
 def test_what_is_no_number_of_tokens_is_refused(text: str, folder: Path, capsys: Out) -> None:
     assert folder
     error = said(capsys, QWEN3, "--memory", "9GiB", f"--max-model-len={text}")
@@ -395,10 +395,23 @@ def test_a_picture_says_what_it_is_of(
     capsys.readouterr()
 
 
-def test_a_picture_of_nothing_or_in_no_place_is_refused(folder: Path, capsys: Out) -> None:
+@pytest.mark.parametrize(("words", "why"), [
+    (("--memory", "1MiB"), "does not start"),
+    (("--memory", "9GiB", "--tp", "3"), "auto: refused: 32 attention heads"),
+])  # fmt: skip
+def test_where_no_request_fits_the_plan_says_why_and_nothing_is_drawn(
+    words: tuple[str, ...], why: str, folder: Path, capsys: Out
+) -> None:
+    assert cli.run(["kv-plan", QWEN3, *words, "--plot", "kv.svg"]) == 3
+    out, err = capsys.readouterr()
+    assert why in out
+    assert "drawn" not in out
+    assert err == "nothing is drawn: no request fits\n"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_picture_in_no_place_is_refused(folder: Path, capsys: Out) -> None:
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
-    error = said(capsys, QWEN3, "--memory", "1MiB", "--plot", "kv.svg", status=1)
-    assert error == "error: --plot: there is nothing to draw: no request fits\n"
     (folder / "kv.svg").mkdir()
     error = said(capsys, QWEN3, "--memory", "9GiB", "--plot", "kv.svg", status=1)
     assert error == "error: kv.svg: cannot be written: is a directory\n"
@@ -424,3 +437,31 @@ def test_the_plan_for_people_is_what_the_document_says(folder: Path, capsys: Out
     assert "  one block         2,359,296 B: 36 pages of 65,536 B\n" in shown
     assert "2,560 blocks for 40,960 tokens, of 4,096" in shown
     assert max(map(len, shown.split("\n"))) <= 80
+
+
+def test_a_backend_is_named_as_vllm_takes_it_and_an_unknown_one_of_a_format_is_located(
+    folder: Path, capsys: Out, plan: Callable[..., dict[str, Any]]
+) -> None:
+    words = (QWEN3, "--memory", "9GiB", "--release", "v0.28.0")
+    assert plan(*words, "--backend", "triton_attn")["options"]["backend"] == "TRITON_ATTN"
+    side = "{ bits = 6, token_bytes = 4 }"
+    (folder / "own.toml").write_text(
+        f'[formats.mine]\nkey = {side}\nvalue = {side}\nbackends = ["MINE"]\n'
+    )
+    error = said(capsys, *words, "--formats", "own.toml", "--format", "mine", status=1)
+    assert error.startswith(
+        "error: mine: backends: there are no rules for the attention backend 'MINE', expected one "
+    )
+
+
+def test_the_schema_describes_every_field() -> None:
+    path = Path(__file__).parents[2] / "docs" / "schema" / "kv-plan-1.json"
+
+    def undescribed(schema: dict[str, Any]) -> Iterator[str]:
+        for name, field in schema.get("properties", {}).items():
+            if "description" not in field and "const" not in field:
+                yield name
+            yield from undescribed(field)
+            yield from undescribed(field.get("items", {}))
+
+    assert list(undescribed(json.loads(path.read_bytes()))) == []

@@ -1,9 +1,11 @@
 import io
+import json
 import sys
 
 import pytest
 
 from patchkit.cli import render, render_outcome
+from patchkit.errors import PatchkitError
 from patchkit.outcome import Drift, Evidence, HunkOutcome, Method, Status
 from patchkit.report import summary
 
@@ -112,3 +114,23 @@ def test_a_bar_shows_only_once_a_second_has_gone(monkeypatch: pytest.MonkeyPatch
 )
 def test_the_summary_counts(count: int, text: str) -> None:
     assert summary(OUTCOMES[:count]) == text
+
+
+def test_what_a_terminal_would_obey_is_shown_and_not_obeyed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    error = PatchkitError("'\x1b[2J\x9b' is not known", place="c.json", hint="a\nb\x7f")
+    render.show_error(error, as_json=False)
+    assert capsys.readouterr().err == (
+        "error: c.json: '\\x1b[2J\\x9b' is not known\nhint: a\nb\\x7f\n"
+    )
+
+
+def test_what_is_no_text_is_printed_escaped(capfd: pytest.CaptureFixture[str]) -> None:
+    render.say("m\udcff: größer → 1")
+    assert capfd.readouterr().out == "m\\udcff: größer → 1\n"
+    error = PatchkitError("\ud800 is not known", place="größer.json")
+    render.show_error(error, as_json=True)
+    assert json.loads(capfd.readouterr().out)["fact"] == "\ud800 is not known"
+    render.show_json({"a": "größer"})
+    assert capfd.readouterr().out == '{\n  "a": "größer"\n}\n'

@@ -162,6 +162,14 @@ def test_a_table_that_is_too_wide_goes_on_below(capsys: Out) -> None:
     assert "requests at once of  " not in shown  # a heading would stand over some of them only
 
 
+def test_few_lengths_have_a_shorter_heading(capsys: Out) -> None:
+    for lengths, heading in (((4096, 245_760), "longest     at once of     bytes  tokens"),
+                             ((245_760,), "longest  at once of bytes  tokens")):  # fmt: skip
+        render_kv.show_plans(document(auto(), compare=True, lengths=lengths))
+        shown = capsys.readouterr().out.split("\n")
+        assert next(line for line in shown if "longest" in line).endswith(heading)
+
+
 def test_a_table_that_just_does_not_fit_is_set_closer(capsys: Out) -> None:
     lengths = (4096, 32_768, 65_536, 245_760)
     render_kv.show_plans(document(auto(), int4(), kvarn(), compare=True, lengths=lengths))

@@ -222,3 +222,12 @@ def test_a_plan_is_told_of_what_it_was_made_for() -> None:
     how = Options(GIB)
     found = planned(model(*full(2)), "auto", how, "v0.28.0")
     assert (found.format, found.release, found.options) == ("auto", "0.28.0", how)
+
+
+def test_groups_are_said_to_be_of_all_stages_where_pages_are_of_one() -> None:
+    found = planned(model(*full(6)), "auto", options(GIB, pipeline_parallel=3))
+    assert found.steps == ("one group of 6 layers over all 3 stages",)
+    assert [kind.layers for kind in found.kinds] == [2]
+    mix = model(*full(2), *windows(2, 4, 256, first=2))
+    found = planned(mix, "auto", options(20 * GIB, pipeline_parallel=2))
+    assert found.steps == ("groups of 2 layers over all 2 stages: 1 full attention, 1 window",)

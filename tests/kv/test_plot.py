@@ -58,7 +58,8 @@ def test_each_format_is_named_beside_its_line_and_axes_say_their_units() -> None
     found = texts(drawn("svg"))
     for text in (
         "auto", "int4_per_token_head", "kvarn_k4v2_g128", "A &amp; B", "vLLM 0.28.0",
-        "tokens held at once", "requests at once", "length of each request, tokens",
+        "tokens held at once", "requests at once that there is memory for",
+        "length of each request, tokens",
         "131,072", "200,000",
     ):  # fmt: skip
         assert text in found, text
@@ -69,7 +70,8 @@ def test_axes_have_no_marks_but_round_numbers() -> None:
     narrow = Curve(("auto",), (1000, 1500, 2100), (50.0, 34.0, 24.5))
     found = texts(drawn("svg", (narrow,)))
     assert sorted(text for text in found if re.search(r"\d", text)) == [
-        "1,024", "2,048", "30", "40", "50", "50,000", "vLLM 0.28.0",
+        "1,024", "100,000", "2,048", "20", "30", "30,000", "40", "40,000", "50", "50,000",
+        "60", "60,000", "80,000", "vLLM 0.28.0",
     ]  # fmt: skip
 
 
@@ -128,3 +130,25 @@ def test_without_matplotlib_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyP
         plot.picture(DRAWN, "A", "B", "svg")
     assert str(refused.value) == "--plot: matplotlib is not installed"
     assert refused.value.hint == "pip install 'patchkit[plot]'"
+
+
+def test_an_axis_of_nearly_one_value_has_marks_and_shows_how_near_they_are() -> None:
+    lengths = (256, 300, 512, 40_960)
+    alike = Curve(("auto",), lengths, tuple(n / size for n, size in zip(
+        (145_000, 130_000, 145_600, 145_632), lengths, strict=True)))  # fmt: skip
+    found = texts(drawn("svg", (alike,)))
+    for mark in ("80,000", "100,000", "150,000", "200,000"):
+        assert mark in found
+    low, high = plot._widened(130_000, 145_632)
+    assert low * 2 <= 145_632 * 1.1
+    assert high / low == pytest.approx(4)
+    assert plot._widened(1, 100) == (1, 100)
+
+
+def test_a_title_is_written_as_it_stands() -> None:
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
+    for title, shown in (("a $x^{ b$ \\foo", "a $x^{ b$ \\foo"), ("m\udcff", "m\\udcff"),
+                         ("模型", "模型")):  # fmt: skip
+        for kind in plot.KINDS:
+            found = plot.picture(DRAWN, title, "vLLM 0.28.0", kind)
+            assert kind == "png" or shown.encode() in found

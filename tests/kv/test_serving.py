@@ -16,7 +16,7 @@ def test_an_engine_takes_its_share_of_a_card() -> None:
 
 @pytest.mark.parametrize(("release", "card_gib", "tokens", "seqs", "ground"), [
     ("0.28.0", 24, 2048, 256, "on cards below 70 GiB"),
-    ("0.28.0", None, 2048, 256, "on cards below 70 GiB"),
+    ("0.28.0", 0, 2048, 256, "on cards below 70 GiB"),
     ("0.28.0", 70, 8192, 1024, "on cards from 70 GiB but A100"),
     ("0.28.0", 160, 16384, 1024, "on cards from 160 GiB"),
     ("0.32.0", 70, 8192, 1024, "on cards from 70 GiB but A100"),
@@ -26,10 +26,9 @@ def test_an_engine_takes_its_share_of_a_card() -> None:
     ("0.21.0", 69, 2048, 256, "on cards below 70 GiB"),
 ])  # fmt: skip
 def test_the_batch_goes_by_the_card(
-    release: str, card_gib: int | None, tokens: int, seqs: int, ground: str
+    release: str, card_gib: int, tokens: int, seqs: int, ground: str
 ) -> None:
-    card_bytes = None if card_gib is None else card_gib * GIB
-    assert default_batch(release, "cuda", card_bytes, 1) == Batch(tokens, seqs, ground)
+    assert default_batch(release, "cuda", card_gib * GIB, 1) == Batch(tokens, seqs, ground)
 
 
 def test_on_a_cpu_it_goes_by_the_ranks() -> None:
