@@ -35,7 +35,7 @@ def match_unit(
             )
         return primary_block
     blocks = [group.page.block for group in groups]
-    if any(group.page.kind == STATE for group in groups) and mode != "align":
+    if _states_apart(groups, primary_block, mode, rules):
         return lcm(*blocks)
     unit = gcd(*blocks) if asked is None else asked
     uneven = sorted({block for block in blocks if block % unit})
@@ -46,6 +46,14 @@ def match_unit(
             expected=f"a divisor of {gcd(*blocks):,}",
         )
     return unit
+
+
+def _states_apart(groups: Sequence[Group], primary_block: int, mode: str, rules: Rules) -> bool:
+    """Return whether states are kept elsewhere than at the ends of blocks, by mode or by block."""
+    states = [group.page for group in groups if group.page.kind == STATE]
+    if rules.states_apart == "mode":
+        return bool(states) and mode != "align"
+    return any(page.block != primary_block for page in states)
 
 
 def check_tile(unit: int | None, tile: int | None, format_name: str) -> None:

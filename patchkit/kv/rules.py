@@ -62,6 +62,7 @@ class Rules:
     block_of_all_backends: bool
     has_prefix_match_unit: bool
     single_group_unit_checked: bool
+    states_apart: str  # "block" or "mode"
     promotion: bool
     cpu_formats: tuple[str, ...]
     backends: Mapping[str, Backend]

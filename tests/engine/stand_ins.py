@@ -37,6 +37,7 @@ MODULES = {
     "FLASHINFER": ("flashinfer", "FlashInferBackend"),
     "TRITON_ATTN": ("triton_attn", "TritonAttentionBackend"),
     "FLEX_ATTENTION": ("flex_attention", "FlexAttentionBackend"),
+    "CPU_ATTN": ("cpu_attn", "CPUAttentionBackend"),
     "TURBOQUANT": ("turboquant_attn", "TurboQuantAttentionBackend"),
 }
 BYTES = "fp8"  # what a cache of bytes is called, whatever a port packs into them

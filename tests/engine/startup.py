@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import warnings
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +24,7 @@ with warnings.catch_warnings():  # vLLM's own imports warn, and a warning is an 
     from vllm.distributed.utils import get_pp_indices
     from vllm.model_executor.models import ModelRegistry
     from vllm.model_executor.models.config import MambaModelConfig
+    from vllm.platforms.cpu import CpuPlatform
     from vllm.platforms.interface import Platform
     from vllm.v1.attention.backends import utils as backend_utils
     from vllm.v1.core import kv_cache_utils
@@ -123,7 +125,8 @@ class Engine:
         # Each worker aligns with its own layers; all come to what the first comes to.
         context.clear()
         context.update(self.stand_ins)
-        Platform.update_block_size_for_backend(self.config)
+        platform = CpuPlatform if options.platform == "cpu" else Platform
+        platform.update_block_size_for_backend(self.config)
         self.config.validate_block_size()
         specs = []
         for worker in workers:
@@ -175,6 +178,9 @@ class Engine:
         )
         config.speculative_config = drafts if options.draft_tokens else None
         config.model_config = self._model(model, options)
+        if options.platform == "cpu":
+            with patch.dict(os.environ):
+                CpuPlatform.check_and_update_config(config)
 
     def _model(self, model: Model, options: Options) -> Any:
         attention = [layer for layer in model.attention if not layer.drafter]
@@ -234,6 +240,7 @@ class Engine:
         cached = "auto" if layer.index in skipped and not layer.drafter else cached_as.name
         chosen = formats.get(cached)
         name = options.backend if options.backend in chosen.backends else chosen.backend
+        name = "CPU_ATTN" if options.platform == "cpu" else name
         backend = self.ported or backend_class(name)
         if self.ported is not None:
             cached = BYTES

@@ -53,12 +53,14 @@ def windows(
     return [AttentionLayer(place, heads, size, size, window, drafter) for place in places]
 
 
-def published(drafter: bool = True, state_dtype: str = "float16") -> Model:
+def published(
+    drafter: bool = True, state_dtype: str = "float16", chunk: int | None = None
+) -> Model:
     """16 full layers of 4 x 256 among 48 states, and a drafter's 5 of 8 x 128 with a window."""
     states = tuple(replace(tensor, dtype=state_dtype) for tensor in STATES)
     own: list[Layer] = []
     for place in range(64):
-        own += full(1, first=place) if place % 4 == 3 else [StateLayer(place, states)]
+        own += full(1, first=place) if place % 4 == 3 else [StateLayer(place, states, chunk=chunk)]
     return model(*own, *(windows(5, drafter=True) if drafter else []))
 
 

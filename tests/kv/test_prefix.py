@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from patchkit.kv.grouping import Group
+from patchkit.kv.pages import FULL, STATE, Page
 from patchkit.kv.planned import Refusal
+from patchkit.kv.prefix import match_unit
+from patchkit.kv.rules import rules_for
 from tests.kv.mixes import (
     GIB,
     full,
@@ -104,3 +108,29 @@ def test_states_that_are_not_aligned_are_matched_by_whole_blocks() -> None:
     assert refused(mix, "fp8", how).reason == (
         "blocks of 800 tokens are no multiples of the prefix match unit of 7 tokens"
     )
+
+
+@pytest.mark.parametrize(("release", "starts"), [("0.27.1", False), ("0.28.0", True)])
+def test_states_in_blocks_of_the_same_size_are_matched_up_to_0_27(
+    release: str, starts: bool
+) -> None:
+    """0.27.1: "Invalid prefix_match_unit=128; … Got group block sizes=[832, 832, 832, 832]"."""
+    mix = published(drafter=False, chunk=64)
+    how = options(prefix_match_unit=128, state_cache_mode="all")
+    found = tried(mix, "fp8", how, release)
+    assert isinstance(found, Refusal) != starts
+    if isinstance(found, Refusal):
+        assert found.reason == (
+            "blocks of 832 tokens are no multiples of the prefix match unit of 128 tokens"
+        )
+
+
+def test_states_in_other_blocks_are_not_matched_up_to_0_27() -> None:
+    """0.27.1: scheduler and hash blocks of 1,536 tokens."""
+    full_page = Page(FULL, "fp8", (4, 256, 256), 768, 2048)
+    groups = [
+        Group((0,), full_page),
+        Group((1,), Page(STATE, "", (), 512, 0, state_bytes=1_572_864)),
+    ]
+    how = options(prefix_match_unit=7)
+    assert match_unit(groups, 768, "all", how, rules_for("0.27.1")) == 1536
