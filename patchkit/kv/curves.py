@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchkit.kv.planned import Plan
+from patchkit.kv.planned import Plan, blocks_of
 
 _SHORTEST = 256  # tokens
 _PER_OCTAVE = 8
@@ -36,13 +36,9 @@ def curves(plans: Sequence[Plan]) -> tuple[Curve, ...]:
     for plan in plans:
         lengths = _lengths(plan.longest)
         if lengths:
-            requests = tuple(plan.num_blocks / _blocks(plan, n) for n in lengths)
+            requests = tuple(plan.num_blocks / blocks_of(plan.kinds, n) for n in lengths)
             found.setdefault((lengths, requests), []).append(plan.format)
     return tuple(Curve(tuple(names), *points) for points, names in found.items())
-
-
-def _blocks(plan: Plan, tokens: int) -> int:
-    return sum(kind.groups * kind.blocks_per_request(tokens) for kind in plan.kinds)
 
 
 def _lengths(longest: int) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from patchkit.kv.formats import Format, Formats
 from patchkit.kv.layers import AttentionLayer, Model
 from patchkit.kv.layout import Layout, lay_out
 from patchkit.kv.pages import FULL, STATE, WINDOW, Page
-from patchkit.kv.planned import Kind, Options, Plan, Refusal, RefusedError
+from patchkit.kv.planned import Kind, Options, Plan, Refusal, RefusedError, blocks_of
 from patchkit.kv.ranks import check_tensor_parallel, heads_per_rank, stages
 from patchkit.kv.rules import Rules, rules_for
 
@@ -129,9 +129,7 @@ def _planned(nursery: Nursery, layout: Layout, most: int) -> Plan:
     options, rules = nursery.options, nursery.rules
     stage = min(_stages(nursery, layout), key=lambda each: each.num_blocks)
     kinds = _kinds(layout, stage)
-
-    def blocks(tokens: int) -> int:
-        return sum(kind.groups * kind.blocks_per_request(tokens) for kind in kinds)
+    blocks = partial(blocks_of, kinds)
 
     def resident(tokens: int) -> int:
         """Requests of so many tokens that are in memory at once, at most max_num_seqs.
@@ -148,8 +146,7 @@ def _planned(nursery: Nursery, layout: Layout, most: int) -> Plan:
     longest_tokens = longest(lambda tokens: stage.block_bytes * blocks(tokens), checked_bytes, most)
     # In the release's own floating point, since that is the number that it logs.
     concurrency = stage.num_blocks / blocks(most)
-    states = [kind for kind in kinds if kind.kind == STATE]
-    state_blocks = sum(kind.groups * kind.blocks_per_request(most) for kind in states)
+    state_blocks = blocks_of([kind for kind in kinds if kind.kind == STATE], most)
     return Plan(
         format=nursery.format.name,
         release=rules.release,

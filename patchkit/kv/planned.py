@@ -5,7 +5,7 @@ Sizes are of one rank, the one with the least room, unless said otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 
@@ -56,6 +56,11 @@ class Kind:
     def padding_bytes(self) -> int:
         """What a page is padded by."""
         return self.page_bytes - self.content_bytes
+
+
+def blocks_of(kinds: Sequence[Kind], tokens: int) -> int:
+    """Return the blocks that a request of so many tokens takes, in all groups together."""
+    return sum(kind.groups * kind.blocks_per_request(tokens) for kind in kinds)
 
 
 @dataclass(frozen=True)
