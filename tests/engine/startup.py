@@ -27,6 +27,7 @@ with warnings.catch_warnings():  # vLLM's own imports warn, and a warning is an 
     from vllm.platforms.cpu import CpuPlatform
     from vllm.platforms.interface import Platform
     from vllm.v1.attention.backends import utils as backend_utils
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
     from vllm.v1.core import kv_cache_utils
     from vllm.v1.kv_cache_interface import AttentionSpec
     from vllm.v1.worker.gpu.attn_utils import get_kv_cache_spec
@@ -176,7 +177,10 @@ class Engine:
             use_dflash=lambda: False,
             uses_draft_model=lambda: False,
         )
-        config.speculative_config = drafts if options.draft_tokens else None
+        drafted = options.draft_tokens or any(layer.drafter for layer in model.layers)
+        config.speculative_config = drafts if drafted else None
+        named = options.backend
+        config.attention_config.backend = named and AttentionBackendEnum[named]
         config.model_config = self._model(model, options)
         if options.platform == "cpu":
             with patch.dict(os.environ):
