@@ -62,6 +62,7 @@ class Started:
     longest: int
     fits: bool
     splits_padded: bool
+    kernel_blocks: dict[str, int]  # of each layer that is paged
 
 
 @dataclass(frozen=True)
@@ -290,7 +291,8 @@ class Engine:
                 for name in group.layer_names:
                     spec = layer_spec(group.kv_cache_spec, name)
                     pages[name] = (spec.block_size, spec.page_size_bytes)
-        splits = [self._splits_padded(group) for one in configs for group in one.kv_cache_groups]
+        every = [group for one in configs for group in one.kv_cache_groups]
+        kernel_blocks = {n: size for group in every for n, size in self._kernel_blocks(group)}
         return Started(
             block=config.cache_config.block_size,
             pages=pages,
@@ -301,23 +303,36 @@ class Engine:
             concurrency=concurrency,
             longest=min(estimate for _, estimate, _ in checks),
             fits=all(fits for _, _, fits in checks),
-            splits_padded=any(splits),
+            splits_padded=any(self._splits_padded(group, kernel_blocks) for group in every),
+            kernel_blocks=kernel_blocks,
         )
 
-    def _splits_padded(self, group: Any) -> bool:
+    def _kernel_blocks(self, group: Any) -> list[tuple[str, int]]:
+        """The kernel block of each layer of a group on one rank; none of states."""
+        paged = attention_specs(group)
+        if not paged:
+            return []
+        backends = {self.stand_ins[name].attn_backend: spec for name, spec in paged.items()}
+        given = [list(backends.values())] if "kv_cache_specs" in SELECT_PARAMETERS else []
+        block = group.kv_cache_spec.block_size
+        size = select_common_block_size(block, list(backends), *given)
+        return [(name, size) for name in paged]
+
+    def _splits_padded(self, group: Any, kernel_blocks: dict[str, int]) -> bool:
         """Whether a padded page is to be split into kernel blocks, which no release can.
 
         From 0.29.0 on that stops the start, before it reads and writes where it should not.
         """
-        specs = {name: layer_spec(group.kv_cache_spec, name) for name in group.layer_names}
-        paged = {name: spec for name, spec in specs.items() if isinstance(spec, AttentionSpec)}
-        if not paged:
-            return False
-        backends = {self.stand_ins[name].attn_backend: spec for name, spec in paged.items()}
-        given = [list(backends.values())] if "kv_cache_specs" in SELECT_PARAMETERS else []
-        block = group.kv_cache_spec.block_size
-        kernel_block = select_common_block_size(block, list(backends), *given)
-        return kernel_block != block and any(is_padded(spec) for spec in paged.values())
+        return any(
+            kernel_blocks[name] != group.kv_cache_spec.block_size and is_padded(spec)
+            for name, spec in attention_specs(group).items()
+        )
+
+
+def attention_specs(group: Any) -> dict[str, Any]:
+    """The specs of the layers of a group that are paged, by name."""
+    specs = {name: layer_spec(group.kv_cache_spec, name) for name in group.layer_names}
+    return {name: spec for name, spec in specs.items() if isinstance(spec, AttentionSpec)}
 
 
 def is_padded(spec: Any) -> bool:

@@ -29,6 +29,7 @@ from patchkit.kv.birth import Nursery
 from patchkit.kv.formats import read_formats
 from patchkit.kv.layers import AttentionLayer, Layer, Model, StateLayer, StateTensor
 from patchkit.kv.layout import Layout, lay_out
+from patchkit.kv.pages import STATE
 from patchkit.kv.plan import plan
 from patchkit.kv.planned import Options, Plan, Refusal
 from patchkit.kv.rules import modelled, rules_for
@@ -249,7 +250,14 @@ def differences(made_up: Model, name: str, asked: Options, engine: Engine) -> li
     planned, layout = ours
     pages = {str(place): (page.block, page.page_bytes) for place, page in enumerate(layout.pages)}
     groups = tuple(tuple(map(str, sorted(group.places))) for group in layout.groups)
+    kernel_blocks = {
+        str(place): size
+        for group, size in zip(layout.groups, layout.kernel_blocks, strict=True)
+        for place in group.places
+        if group.page.kind != STATE
+    }
     pairs = {
+        "kernel blocks": (kernel_blocks, theirs.kernel_blocks),
         "pages": (pages, theirs.pages),
         "groups": (groups, theirs.groups),
         "num_blocks": (planned.num_blocks, theirs.num_blocks),
