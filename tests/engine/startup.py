@@ -124,7 +124,7 @@ class Engine:
         workers = self._layers(model, cached_as, options, formats)
         self.stand_ins = {name: layer for worker in workers for name, layer in worker.items()}
         context = self.config.compilation_config.static_forward_context
-        # Each worker aligns with its own layers; all come to what the first comes to.
+        # Each worker aligns with its own layers, and comes to the same if it has attention layers.
         context.clear()
         context.update(self.stand_ins)
         platform = CpuPlatform if options.platform == "cpu" else Platform

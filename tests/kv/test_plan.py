@@ -222,3 +222,11 @@ def test_a_plan_is_told_of_what_it_was_made_for() -> None:
     how = Options(GIB)
     found = planned(model(*full(2)), "auto", how, "v0.28.0")
     assert (found.format, found.release, found.options) == ("auto", "0.28.0", how)
+
+
+@pytest.mark.parametrize(("ranks", "noted"), [(16, False), (32, True)])
+def test_a_stage_of_states_alone_is_noted(ranks: int, noted: bool) -> None:
+    """Every fourth layer is full attention: of two layers each second stage has none."""
+    found = planned(published(drafter=False), "auto", options(pipeline_parallel=ranks))
+    said = [note for note in found.notes if note.startswith("pipeline stage 1, 3, 5, 7, ")]
+    assert len(said) == noted
