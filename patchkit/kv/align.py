@@ -69,13 +69,10 @@ def align_to_states(
     if mode == "all":
         assert chunk is not None
         step = lcm(chunk, step)
-        needed = step * _ceil(_ceil(state_bytes, token_bytes), step)
-    else:
-        needed = step * _ceil(state_bytes, step * token_bytes)
+    aligned = step * _ceil(state_bytes, step * token_bytes)
     if rules.aligned_to_all_backends:
         every = lcm(*(smallest(backend) for backend in backends))
-        needed = every * _ceil(needed, every)
-    aligned = max(block, needed)
+        aligned = every * _ceil(aligned, every)
     page_bytes = aligned * token_bytes
     steps = (
         f"full attention block {block} → {aligned:,} tokens: its page of {page_bytes:,} bytes"
@@ -86,7 +83,7 @@ def align_to_states(
     return Primary(
         block=aligned,
         state_page_bytes=page_bytes if page_bytes != state_bytes else None,
-        state_block=needed if mode == "all" else aligned if mode == "align" else None,
+        state_block=None if mode == "none" else aligned,
         steps=steps if page_bytes != state_bytes else steps[:1],
     )
 

@@ -11,7 +11,7 @@ from patchkit.kv.capacity import Needs, has_drafter, tokens_in_flight
 from patchkit.kv.grouping import Group, group, is_one_group
 from patchkit.kv.kernel_blocks import common_block
 from patchkit.kv.layers import ITEM_BYTES, AttentionLayer, Model
-from patchkit.kv.pages import STATE, Page
+from patchkit.kv.pages import FULL, STATE, Page
 from patchkit.kv.planned import Options, RefusedError
 from patchkit.kv.prefix import check_tile, match_unit
 from patchkit.kv.promotion import Promotion, promote
@@ -54,6 +54,7 @@ def lay_out(nursery: Nursery, max_model_len: int) -> Layout:
         has_drafter(model, options),
         needs.blocks,
     )
+    _check_values(at_birth, rules)
     pages, groups = _grouped(at_birth, by)
     unit = match_unit(groups, primary.block, mode, options, rules)
     check_tile(unit, nursery.format.tile, nursery.format.name)
@@ -97,10 +98,10 @@ def _primary(nursery: Nursery, mode: str, checkpoints: bool) -> Primary:
         primary = align_to_states(
             primary.block,
             nursery.token_bytes(first),
-            max(nursery.state_bytes(layer) for layer in model.states if not layer.drafter),
+            max(nursery.state_bytes(layer) for layer in model.states),
             backends,
             mode=mode,
-            chunk=max(layer.chunk or 1 for layer in model.states),
+            chunk=model.states[0].chunk,
             checkpoint_tokens=CHECKPOINT_TOKENS if checkpoints else 1,
             rules=rules,
         )
@@ -137,6 +138,25 @@ def _check_batch(primary: Primary, mode: str, options: Options, rules: Rules) ->
             f" {rules.release} needs where states are cached at the ends of blocks",
             expected=f"max_num_batched_tokens of {primary.block:,} or more",
             hint="no prefix caching, or 0.27.0 or later",
+        )
+
+
+def _check_values(at_birth: Sequence[Page], rules: Rules) -> None:
+    """Refuse layers that a release takes for one kind though their values are not equally wide.
+
+    FullAttentionSpec.merge, in v1/kv_cache_interface.py, compares all but the width of values, and
+    gives every layer the page of the first.
+    """
+    alike = {replace(page, shape=page.shape[:2], token_bytes=0) for page in at_birth}
+    widths = sorted({page.token_bytes for page in at_birth})
+    if at_birth[0].kind != FULL or len(alike) > 1 or len(widths) == 1:
+        return
+    if rules.merges_value_widths:
+        raise RefusedError(
+            f"full layers take {', '.join(f'{width:,}' for width in widths)} bytes a token and"
+            f" differ in the width of their values alone: {rules.release} gives all of them the"
+            " page of the first",
+            hint="0.28.0 or later",
         )
 
 

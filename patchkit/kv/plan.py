@@ -238,4 +238,15 @@ def _notes(
     if options.pipeline_parallel > 1 and any(page.window for page in layout.pages):
         batches = concurrent_batches(model, options, rules)
         notes.append(f"taken to run {batches} batches at a time, as its default runner does")
+    unlike = [
+        str(number)
+        for number, places in enumerate(stages(model, options.pipeline_parallel), 1)
+        if model.is_hybrid
+        and not any(isinstance(model.layers[place], AttentionLayer) for place in places)
+    ]
+    if unlike:
+        notes.append(
+            f"pipeline stage {', '.join(unlike)} has states alone, whose pages are taken to be"
+            " those of the other stages; vLLM aligns each stage by its own attention layers"
+        )
     return tuple(notes)

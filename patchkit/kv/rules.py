@@ -48,6 +48,7 @@ class Rules:
     window_birth: str  # "smallest" or "primary"
     padded_attention: str  # "block stride" or "all"
     padded_states: bool
+    merges_value_widths: bool
     batches_in_flight: str  # "one" or "concurrent"
     second_runner: str  # "dense" or "all"
     second_runner_with_experts: tuple[str, ...]  # architectures

@@ -27,6 +27,7 @@ with warnings.catch_warnings():  # vLLM's own imports warn, and a warning is an 
     from vllm.platforms.cpu import CpuPlatform
     from vllm.platforms.interface import Platform
     from vllm.v1.attention.backends import utils as backend_utils
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
     from vllm.v1.core import kv_cache_utils
     from vllm.v1.kv_cache_interface import AttentionSpec
     from vllm.v1.worker.gpu.attn_utils import get_kv_cache_spec
@@ -61,6 +62,7 @@ class Started:
     longest: int
     fits: bool
     splits_padded: bool
+    kernel_blocks: dict[str, int]  # of each layer that is paged
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Engine:
         workers = self._layers(model, cached_as, options, formats)
         self.stand_ins = {name: layer for worker in workers for name, layer in worker.items()}
         context = self.config.compilation_config.static_forward_context
-        # Each worker aligns with its own layers; all come to what the first comes to.
+        # Each worker aligns with its own layers, and comes to the same if it has attention layers.
         context.clear()
         context.update(self.stand_ins)
         platform = CpuPlatform if options.platform == "cpu" else Platform
@@ -176,7 +178,10 @@ class Engine:
             use_dflash=lambda: False,
             uses_draft_model=lambda: False,
         )
-        config.speculative_config = drafts if options.draft_tokens else None
+        drafted = options.draft_tokens or any(layer.drafter for layer in model.layers)
+        config.speculative_config = drafts if drafted else None
+        named = options.backend
+        config.attention_config.backend = named and AttentionBackendEnum[named]
         config.model_config = self._model(model, options)
         if options.platform == "cpu":
             with patch.dict(os.environ):
@@ -286,7 +291,8 @@ class Engine:
                 for name in group.layer_names:
                     spec = layer_spec(group.kv_cache_spec, name)
                     pages[name] = (spec.block_size, spec.page_size_bytes)
-        splits = [self._splits_padded(group) for one in configs for group in one.kv_cache_groups]
+        every = [group for one in configs for group in one.kv_cache_groups]
+        kernel_blocks = {n: size for group in every for n, size in self._kernel_blocks(group)}
         return Started(
             block=config.cache_config.block_size,
             pages=pages,
@@ -297,23 +303,36 @@ class Engine:
             concurrency=concurrency,
             longest=min(estimate for _, estimate, _ in checks),
             fits=all(fits for _, _, fits in checks),
-            splits_padded=any(splits),
+            splits_padded=any(self._splits_padded(group, kernel_blocks) for group in every),
+            kernel_blocks=kernel_blocks,
         )
 
-    def _splits_padded(self, group: Any) -> bool:
+    def _kernel_blocks(self, group: Any) -> list[tuple[str, int]]:
+        """The kernel block of each layer of a group on one rank; none of states."""
+        paged = attention_specs(group)
+        if not paged:
+            return []
+        backends = {self.stand_ins[name].attn_backend: spec for name, spec in paged.items()}
+        given = [list(backends.values())] if "kv_cache_specs" in SELECT_PARAMETERS else []
+        block = group.kv_cache_spec.block_size
+        size = select_common_block_size(block, list(backends), *given)
+        return [(name, size) for name in paged]
+
+    def _splits_padded(self, group: Any, kernel_blocks: dict[str, int]) -> bool:
         """Whether a padded page is to be split into kernel blocks, which no release can.
 
         From 0.29.0 on that stops the start, before it reads and writes where it should not.
         """
-        specs = {name: layer_spec(group.kv_cache_spec, name) for name in group.layer_names}
-        paged = {name: spec for name, spec in specs.items() if isinstance(spec, AttentionSpec)}
-        if not paged:
-            return False
-        backends = {self.stand_ins[name].attn_backend: spec for name, spec in paged.items()}
-        given = [list(backends.values())] if "kv_cache_specs" in SELECT_PARAMETERS else []
-        block = group.kv_cache_spec.block_size
-        kernel_block = select_common_block_size(block, list(backends), *given)
-        return kernel_block != block and any(is_padded(spec) for spec in paged.values())
+        return any(
+            kernel_blocks[name] != group.kv_cache_spec.block_size and is_padded(spec)
+            for name, spec in attention_specs(group).items()
+        )
+
+
+def attention_specs(group: Any) -> dict[str, Any]:
+    """The specs of the layers of a group that are paged, by name."""
+    specs = {name: layer_spec(group.kv_cache_spec, name) for name in group.layer_names}
+    return {name: spec for name, spec in specs.items() if isinstance(spec, AttentionSpec)}
 
 
 def is_padded(spec: Any) -> bool:

@@ -29,6 +29,7 @@ from patchkit.kv.birth import Nursery
 from patchkit.kv.formats import read_formats
 from patchkit.kv.layers import AttentionLayer, Layer, Model, StateLayer, StateTensor
 from patchkit.kv.layout import Layout, lay_out
+from patchkit.kv.pages import STATE
 from patchkit.kv.plan import plan
 from patchkit.kv.planned import Options, Plan, Refusal
 from patchkit.kv.rules import modelled, rules_for
@@ -51,12 +52,30 @@ HERE = [
 
 UNEVEN = [name for name in HERE if name.endswith("_per_token_head")]
 PORTED = [name for name in FORMATS.names if FORMATS.get(name).needs is not None]
-# From 0.28.0 on a backend says how it packs. Before, full layers that differ in the width of their
-# values alone are taken for layers of one shape, that of the first: no model is known to have such.
+# From 0.28.0 on a backend says how it packs.
 PACKS_BY_BACKEND = hasattr(AttentionBackend, "customize_spec")
 TILED_KINDS = ("full", "other full", "state")
 KINDS = ("full", "full", "other full", "narrow", "window", "other window", "state", "state")
+# Weighted: a card, and a CPU sometimes.
+PLATFORMS = ("cuda", "cuda", "cuda", "cpu")
 BACKENDS = (None, None, None, "TRITON_ATTN", "FLEX_ATTENTION", "FLASHINFER")
+
+# A refusal in our words, and the error of a release that it says beforehand.
+SPLIT = " cannot split a padded page"
+CAUSES = (
+    (" pipeline stages", "a stage has no layer"),
+    (" cannot be split into kernel blocks", " has no blocks of "),
+    (" does not divide the largest page of ", " is not divisible by the maximum page size "),
+    (" cannot pad the page of a recurrent state, ", " not divisible by the maximum page size "),
+    (" cannot pad the page of a recurrent state, ", "AssertionError: "),
+    (" is padded already, ", "AssertionError: "),
+    (" more than the shared page of ", "AssertionError: "),
+    (" does not fit into a batch of ", " must be <= max_num_batched_tokens "),
+    (" are no multiples of the prefix match unit ", "Invalid prefix_match_unit="),
+    (" where there is one group: ", "with a single KV cache group"),
+)
+# What is found before all else, or says nothing of why.
+UNTOLD = ("ValueError: a stage has no layer", "no block")
 
 
 def planning_module():
@@ -81,7 +100,7 @@ def models(draw, *, tiled: bool = False) -> Model:
     shapes = {
         "full": wide,
         "other full": draw(st.sampled_from([(8, 64, 64) if tiled else halved, (4, 128, 128)])),
-        "narrow": (heads, size, 64) if PACKS_BY_BACKEND else wide,
+        "narrow": (heads, size, 64),
         "window": draw(st.sampled_from([wide, wide, halved, (heads, size, 128)])),
         "other window": draw(st.sampled_from([wide, halved, (4, 128, 128)])),
     }
@@ -156,26 +175,31 @@ def states(draw) -> StateLayer:
 @st.composite
 def options(draw) -> Options:
     return Options(
-        memory_bytes=draw(st.integers(1 << 24, 1 << 36)),
-        max_model_len=draw(st.none() | st.integers(1, 200_000)),
-        draft_tokens=draw(st.sampled_from([0, 0, 1, 3, 7])),
+        memory_bytes=draw(st.integers(1 << 24, 1 << 36) | st.integers(0, 1 << 24)),
+        max_model_len=draw(st.none() | st.integers(1, 200_000) | st.integers(1, 64)),
+        draft_tokens=draw(st.sampled_from([0, 0, 1, 3, 7, 40])),
         prefix_caching=draw(st.booleans()),
         state_cache_mode=draw(st.sampled_from([None, None, *RULES.state_cache_modes])),
         tensor_parallel=draw(st.sampled_from([1, 1, 2, 4, 8])),
-        pipeline_parallel=draw(st.sampled_from([1, 1, 1, 2, 3])),
-        max_num_batched_tokens=draw(st.sampled_from([512, 2048, 8192])),
+        pipeline_parallel=draw(st.sampled_from([1, 1, 1, 2, 3, 4])),
+        max_num_batched_tokens=draw(st.sampled_from([512, 2048, 8192, 1 << 16])),
         async_scheduling=draw(st.booleans()),
-        block_size=draw(st.sampled_from([None, None, None, 16, 32, 64, 128, 256])),
-        prefix_match_unit=draw(st.sampled_from([None, None, None, 16, 128]))
+        block_size=draw(st.sampled_from([None, None, None, 16, 24, 32, 48, 64, 128, 256, 512])),
+        prefix_match_unit=draw(st.sampled_from([None, None, 8, 16, 48, 128]))
         if RULES.has_prefix_match_unit
         else None,
         backend=draw(st.sampled_from(BACKENDS)),
+        platform=draw(st.sampled_from(PLATFORMS)),
         prefill_checkpoints=RULES.aligned_to_checkpoints and draw(st.booleans()),
     )
 
 
 def backend_for(name: str, asked: Options) -> Options:
-    """The same options, with a backend that takes the format."""
+    """The same options, with a platform and a backend that take the format."""
+    if asked.platform == "cpu":
+        if name in RULES.cpu_formats:
+            return replace(asked, backend=None)
+        asked = replace(asked, platform="cuda")
     taken = asked.backend is None or asked.backend in FORMATS.get(name).backends
     return asked if taken else replace(asked, backend=None)
 
@@ -191,13 +215,23 @@ def figures(made_up: Model, name: str, asked: Options) -> tuple[Plan, Layout] | 
 
 
 def is_right(refusal: Refusal, theirs: Started | NotStarted, made_up: Model, name: str) -> bool:
-    """Whether a release refuses as well, or would start and then go wrong."""
-    if isinstance(theirs, NotStarted) or theirs.splits_padded:
+    """Whether a release stops for the same reason, or would start and then go wrong."""
+    if isinstance(theirs, NotStarted) and theirs.error in UNTOLD:
         return True
+    if isinstance(theirs, NotStarted) and any(
+        mine in refusal.reason and real in theirs.error for mine, real in CAUSES
+    ):
+        return True
+    if not isinstance(theirs, NotStarted) and SPLIT in refusal.reason:
+        return theirs.splits_padded
     windows = FORMATS.get(name).no_window_on(RELEASE)
     if windows is not None and any(layer.window for layer in made_up.attention):
         return refusal.reason.startswith(windows)
-    ours = (" cannot hold such heads: ", " ends inside a tile of ")
+    ours = (
+        " cannot hold such heads: ",
+        " ends inside a tile of ",
+        " gives all of them the page of the first",
+    )
     return any(words in refusal.reason for words in ours)
 
 
@@ -217,7 +251,14 @@ def differences(made_up: Model, name: str, asked: Options, engine: Engine) -> li
     planned, layout = ours
     pages = {str(place): (page.block, page.page_bytes) for place, page in enumerate(layout.pages)}
     groups = tuple(tuple(map(str, sorted(group.places))) for group in layout.groups)
+    kernel_blocks = {
+        str(place): size
+        for group, size in zip(layout.groups, layout.kernel_blocks, strict=True)
+        for place in group.places
+        if group.page.kind != STATE
+    }
     pairs = {
+        "kernel blocks": (kernel_blocks, theirs.kernel_blocks),
         "pages": (pages, theirs.pages),
         "groups": (groups, theirs.groups),
         "num_blocks": (planned.num_blocks, theirs.num_blocks),

@@ -176,3 +176,14 @@ def test_an_aligned_block_in_one_batch(release: str, starts: bool) -> None:
     planned(mix, "int8_per_token_head", options(max_num_batched_tokens=800), release)
     uncached = options(max_num_batched_tokens=799, prefix_caching=False)
     planned(mix, "int8_per_token_head", uncached, release)
+
+
+def test_values_are_taken_to_be_as_wide_as_keys() -> None:
+    """As 0.28.0 has it: 400 tokens of 4 x (256 + 256) elements cover the state."""
+    narrow = tuple(
+        layer if isinstance(layer, StateLayer) else replace(layer, head_dim_v=128)
+        for layer in published(drafter=False).layers
+    )
+    found = planned(model(*narrow), "auto", options(GIB))
+    assert [(each.block, each.page_bytes) for each in found.kinds] == [(400, 1_638_400)] * 2
+    assert kind(found, "full").content_bytes == 1_228_800

@@ -6,7 +6,7 @@ import pytest
 
 from patchkit.kv.formats import read_formats
 from patchkit.kv.plan import plan
-from patchkit.kv.planned import Refusal
+from patchkit.kv.planned import Plan, Refusal
 from tests.kv.mixes import GIB, full, kind, model, options, planned, published, refused, windows
 
 KVARN = "kvarn_k4v2_g128"
@@ -136,3 +136,56 @@ def test_windows_of_a_dense_model_whose_ends_stay_wider(release: str) -> None:
         "a window page of 196,608 bytes is padded already, and cannot be scaled to the largest"
         " page of 393,216 bytes"
     )
+
+
+ENDS = b"""
+[formats.narrow]
+key = { bits = 8 }
+value = { bits = 8 }
+backends = ["FLASHINFER"]
+boundary_layers = 1
+"""
+
+
+@pytest.mark.parametrize("release", ["0.28.0", "0.30.0"])
+@pytest.mark.parametrize(("heads", "block"), [(2, 32), (1, 64)])
+def test_windows_fill_the_page_that_ends_share(release: str, heads: int, block: int) -> None:
+    """32 tokens of 1,024 bytes cover 16 of 2,048; windows have as many bytes, to the last."""
+    formats = read_formats({"own.toml": ENDS})
+    inner = windows(2, heads, 256, 1024, first=1)
+    mix = model(*full(1, 2, 256), *inner, *full(1, 5, 128, first=3))
+    how = options(GIB, promotion=False)
+    found = plan(mix, formats.get("narrow"), how, release, formats=formats)
+    assert isinstance(found, Plan)
+    window = kind(found, "window")
+    assert (window.born_block, window.content_bytes) == (block, 32_768)
+    assert {each.page_bytes for each in found.kinds} == {81_920}
+
+
+def test_a_drafter_of_a_dense_model_is_at_no_end() -> None:
+    """As 0.28.0 has it: the drafter's page is as that of the inner layers, 17,152 bytes."""
+    mix = model(*full(6, 4, 128), *full(1, 4, 128, first=6, drafter=True))
+    found = planned(mix, "turboquant_4bit_nc", options(GIB, draft_tokens=1))
+    assert [(each.format, each.layers, each.page_bytes) for each in found.kinds] == [
+        ("auto", 4, 65_536),
+        ("turboquant_4bit_nc", 3, 17_152),
+    ]
+
+
+TILED = b"""
+[formats.tiles]
+tile = 128
+key = { bits = 4, channel_bytes = 4, token_bytes = 2 }
+value = { bits = 2, channel_bytes = 2, token_bytes = 4 }
+backends = ["OWN"]
+"""
+
+
+def test_windows_that_cache_tiles_themselves() -> None:
+    """They ask for a tile, as others do for the smallest kernel block."""
+    formats = read_formats({"own.toml": TILED})
+    how = options(20 * GIB, promotion=False)
+    found = plan(published(), formats.get("tiles"), how, "0.28.0", formats=formats)
+    assert isinstance(found, Plan)
+    window = kind(found, "window")
+    assert (window.format, window.born_block, window.content_bytes) == ("tiles", 128, 110_592)

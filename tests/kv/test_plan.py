@@ -231,3 +231,11 @@ def test_groups_are_said_to_be_of_all_stages_where_pages_are_of_one() -> None:
     mix = model(*full(2), *windows(2, 4, 256, first=2))
     found = planned(mix, "auto", options(20 * GIB, pipeline_parallel=2))
     assert found.steps == ("groups of 2 layers over all 2 stages: 1 full attention, 1 window",)
+
+
+@pytest.mark.parametrize(("ranks", "noted"), [(16, False), (32, True)])
+def test_a_stage_of_states_alone_is_noted(ranks: int, noted: bool) -> None:
+    """Every fourth layer is full attention: of two layers each second stage has none."""
+    found = planned(published(drafter=False), "auto", options(pipeline_parallel=ranks))
+    said = [note for note in found.notes if note.startswith("pipeline stage 1, 3, 5, 7, ")]
+    assert len(said) == noted

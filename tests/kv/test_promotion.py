@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from patchkit.kv.formats import read_formats
 from patchkit.kv.layers import Model
+from patchkit.kv.plan import plan
 from patchkit.kv.planned import Options, Plan
 from tests.kv.mixes import full, kind, model, options, planned, published, windows
 
@@ -81,6 +83,13 @@ class TestPrefixes:
         )
         assert kind(found, "window").block == block
 
+    @pytest.mark.parametrize(("caching", "block"), [(False, 544), (True, 16)])
+    def test_another_common_multiple_without_states(self, caching: bool, block: int) -> None:
+        """400 tokens do not end where 544 do."""
+        mix = model(*full(1, 2, 256), *windows(1, 3, 128, 512, first=1))
+        how = options(20 << 30, prefix_caching=caching, block_size=400, backend="TRITON_ATTN")
+        assert kind(planned(mix, "auto", how), "window").block == block
+
 
 class TestLengths:
     """A request must need at least a page less in each layer, from the promoted block on."""
@@ -110,6 +119,27 @@ class TestLengths:
             for drafts in (0, 15)
         }
         assert blocks == {0: 800, 15: 16}
+
+    def test_what_remains_at_twice_a_length(self) -> None:
+        """What is saved at 768 tokens is too little for what remains at 900."""
+        mix = model(*full(1, 8, 128), *windows(1, 5, 256, 128, first=1))
+        how = options(20 << 30, prefix_caching=False, max_num_batched_tokens=256, block_size=48)
+        found = planned(mix, INT8, replace(how, max_model_len=900))
+        assert kind(found, "window").block == 16
+
+    def test_lengths_from_the_smallest_promoted_block_on(self) -> None:
+        """Blocks of 112 and 32 tokens: at 32 tokens what is saved is too little."""
+        windowed = [*windows(1, 1, 256, 512, first=1), *windows(1, 8, 128, 17, first=2)]
+        how = options(
+            20 << 30,
+            prefix_caching=False,
+            max_num_batched_tokens=256,
+            block_size=48,
+            async_scheduling=False,
+            max_model_len=512,
+        )
+        found = planned(model(*full(1, 4, 128), *windowed), "int4_per_token_head", how)
+        assert [each.block for each in found.kinds] == [48, 16, 16]
 
 
 class TestFollowers:
@@ -155,3 +185,22 @@ class TestFollowers:
         sizes = {each.window: (each.born_block, each.block) for each in found.kinds}
         assert sizes == {None: (416, 416), 2048: (16, 416), 512: (16, 416)}
         assert {each.page_bytes for each in found.kinds} == {878_592}
+
+    def test_one_that_cannot_be_padded(self) -> None:
+        """Pages of 865,280 bytes would have to follow to 917,504, and are split."""
+        own = b"""
+[formats.own_per_token_head]
+key = { bits = 8, token_bytes = 4 }
+value = { bits = 8, token_bytes = 4 }
+backends = ["TURBOQUANT"]
+window_format = "auto"
+"""
+        formats = read_formats({"own.toml": own})
+        how = options(20 << 30, prefix_caching=False, group_rule="upstream", block_size=416)
+        chosen = formats.get("own_per_token_head")
+        found = plan(self.MIX, chosen, how, "0.28.0", formats=formats)
+        assert isinstance(found, Plan)
+        assert [(each.block, each.page_bytes) for each in found.kinds] == [
+            (416, 865_280),
+            (16, 865_280),
+        ]

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from patchkit.kv.layers import AttentionLayer
 from patchkit.kv.pages import FULL, STATE, WINDOW, Page
-from patchkit.kv.planned import Options, Plan, RefusedError
+from patchkit.kv.planned import Options, Plan, Refusal, RefusedError
 from patchkit.kv.rules import Backend, rules_for
 from patchkit.kv.unify import unify
-from tests.kv.mixes import GIB, full, kind, model, options, planned, refused, windows
+from tests.kv.mixes import GIB, full, kind, model, options, planned, refused, tried, windows
 
 BY_STRIDE = Backend("BY_STRIDE", multiple_of=16)
 DENSE = Backend("DENSE", multiple_of=16, block_stride=False)
@@ -164,3 +165,34 @@ class TestSplitPages:
         found = planned(model(*layers), "auto", replace(self.how("FLASHINFER"), block_size=32))
         assert (kind(found, "window").kernel_block, kind(found, "window").block) == (16, 16)
         assert kind(found, "window").padding_bytes == 65_536 - 49_152
+
+
+@pytest.mark.parametrize(("release", "starts"), [("0.27.1", False), ("0.28.0", True)])
+def test_full_layers_that_differ_in_their_values_alone(release: str, starts: bool) -> None:
+    """0.27.1 gives both pages of 32,768 bytes, 0.28.0 32,768 and 24,576."""
+    wide, narrow = AttentionLayer(0, 4, 128, 128), AttentionLayer(1, 4, 128, 64)
+    found = tried(model(wide, narrow), "auto", options(GIB), release)
+    if starts:
+        assert isinstance(found, Plan)
+        assert [each.page_bytes for each in found.kinds] == [32_768, 24_576]
+    else:
+        assert isinstance(found, Refusal)
+        assert found.reason == (
+            "full layers take 1,536, 2,048 bytes a token and differ in the width of their values"
+            " alone: 0.27.1 gives all of them the page of the first"
+        )
+        assert found.hint == "0.28.0 or later"
+
+
+@pytest.mark.parametrize("other", [AttentionLayer(1, 2, 128, 64), AttentionLayer(1, 4, 64, 128)])
+def test_full_layers_that_differ_in_more_keep_their_pages(other: AttentionLayer) -> None:
+    wide = AttentionLayer(0, 4, 128, 128)
+    found = planned(model(wide, other), "auto", options(GIB), "0.27.1")
+    content = 16 * 2 * other.num_kv_heads * (other.head_dim + other.head_dim_v)
+    assert [each.page_bytes for each in found.kinds] == [32_768, content]
+
+
+def test_windows_that_differ_in_their_values_alone_keep_their_pages() -> None:
+    wide, narrow = AttentionLayer(0, 4, 128, 128, 512), AttentionLayer(1, 4, 128, 64, 512)
+    found = planned(model(wide, narrow), "auto", options(GIB), "0.27.1")
+    assert [each.page_bytes for each in found.kinds] == [32_768, 24_576]
