@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import sys
@@ -465,3 +466,16 @@ def test_the_schema_describes_every_field() -> None:
             yield from undescribed(field.get("items", {}))
 
     assert list(undescribed(json.loads(path.read_bytes()))) == []
+
+
+def test_a_full_disk_behind_the_output_is_no_bug(
+    folder: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert folder
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("patchkit.cli.render_kv.say", full)
+    assert cli.run(["kv-plan", QWEN3, "--memory", "9GiB"]) == 1
+    assert capsys.readouterr().err == "error: no space left on device\n"

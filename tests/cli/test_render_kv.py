@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from patchkit.cli import render_kv
+from patchkit.cli import fitting, render_kv
 from patchkit.cli.kv_document import Asked, plan_document
 from patchkit.cli.kv_memory import Memory
 from patchkit.kv.layers import AttentionLayer, Model, StateLayer
@@ -302,3 +302,18 @@ def test_the_document_is_what_its_schema_says(check: Callable[[dict[str, Any]], 
         "blocks_per_request": 49,
     }  # fmt: skip
     assert found["model"]["drafter_layers"] == 5
+
+
+def test_on_a_narrow_terminal_sentences_fit_and_on_a_wide_one_they_stay_short(
+    capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for width, longest in ((60, 60), (200, 80), (10, 55)):  # the widest column of a table stays
+        monkeypatch.setattr(fitting, "line_width", lambda width=width: width)
+        monkeypatch.setattr(render_kv, "line_width", lambda width=width: width)
+        render_kv.show_plans(document(auto(), kvarn()))
+        assert max(map(len, capsys.readouterr().out.split("\n"))) <= longest, width
+
+
+def test_a_closed_output_is_as_wide_as_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    assert fitting.line_width() == 80
