@@ -182,6 +182,10 @@ def test_a_release_that_is_not_modelled_or_none_at_all_is_refused(
     assert error.startswith("error: how vLLM 0.20.0 lays out its KV cache is not modelled")
     error = said(capsys, QWEN3, "--memory", "9GiB", "--release", "newest")
     assert error.startswith("error: --release: 'newest' is not a version, expected a version like")
+    (folder / "patches" / "v0.24.0").mkdir(parents=True)
+    error = said(capsys, QWEN3, "--memory", "9GiB", status=1)
+    assert error.startswith("error: how vLLM 0.24.0 lays out its KV cache is not modelled")
+    assert error.endswith("hint: it is the newest that is stored here; --release takes another\n")
 
 
 def test_all_formats_are_compared_and_one_that_fits_is_enough(
