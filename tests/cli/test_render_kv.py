@@ -14,6 +14,7 @@ from patchkit.cli.kv_document import Asked, plan_document
 from patchkit.cli.kv_memory import Memory
 from patchkit.kv.layers import AttentionLayer, Model, StateLayer
 from patchkit.kv.planned import Options, Plan, Refusal
+from patchkit.report import counted
 from tests.kv.made_plans import MEMORY_BYTES, NVFP4, OPTIONS, auto, int4, kvarn
 
 Out = pytest.CaptureFixture[str]
@@ -317,3 +318,7 @@ def test_on_a_narrow_terminal_sentences_fit_and_on_a_wide_one_they_stay_short(
 def test_a_closed_output_is_as_wide_as_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", None)
     assert fitting.line_width() == 80
+
+
+def test_many_requests_are_counted_as_all_numbers_are() -> None:
+    assert counted(1024, "request") == "1,024 requests"

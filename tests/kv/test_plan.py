@@ -231,3 +231,10 @@ def test_groups_are_said_to_be_of_all_stages_where_pages_are_of_one() -> None:
     mix = model(*full(2), *windows(2, 4, 256, first=2))
     found = planned(mix, "auto", options(20 * GIB, pipeline_parallel=2))
     assert found.steps == ("groups of 2 layers over all 2 stages: 1 full attention, 1 window",)
+
+
+def test_heads_that_are_kept_more_than_once_are_told() -> None:
+    eight = model(*full(2, 8), heads=64)
+    said = "8 KV heads on 16 ranks: each rank keeps one, and each head is kept 2 times"
+    assert planned(eight, "auto", options(GIB, tensor_parallel=16)).notes == (said,)
+    assert planned(eight, "auto", options(GIB, tensor_parallel=8)).notes == ()
