@@ -150,3 +150,10 @@ def test_a_cache_larger_than_small_cards_is_on_a_larger_card(
 ) -> None:
     for memory, tokens in (("69GiB", 2048), ("70GiB", 8192), ("160GiB", 16384)):
         assert document("--memory", memory)["options"]["max_num_batched_tokens"] == tokens
+
+
+def test_types_are_called_as_vllm_calls_them(document: Callable[..., dict[str, Any]]) -> None:
+    plain = document("--memory", "90GiB")
+    assert document("--memory", "90GiB", "--dtype", "auto", "--mamba-ssm-cache-dtype=auto") == plain
+    for word, dtype in (("half", "float16"), ("float", "float32"), ("float32", "float32")):
+        assert document("--memory", "90GiB", "--dtype", word)["model"]["dtype"] == dtype
