@@ -413,6 +413,8 @@ def test_where_no_request_fits_the_plan_says_why_and_nothing_is_drawn(
     assert "drawn" not in out
     assert err == "nothing is drawn: no request fits\n"
     assert list(folder.iterdir()) == []
+    assert cli.run(["kv-plan", QWEN3, *words]) == 3
+    assert capsys.readouterr().err == ""
 
 
 def test_a_picture_in_no_place_is_refused(folder: Path, capsys: Out) -> None:

@@ -80,6 +80,8 @@ def test_a_drafter_is_read_from_where_the_speculative_config_says(
     ('{"method": "qwen3_next_mtp", "num_speculative_tokens": 1}', Drafting(1, True, None)),
     ('{"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4}',
      Drafting(5, False, None)),
+    ('{"method": "ngram", "model": "ngram", "num_speculative_tokens": 5}',
+     Drafting(5, False, None)),
     ('{"method": "gemma4_mtp", "model": "d", "num_speculative_tokens": 1024}',
      Drafting(1024, False, "d")),
     ('{"model": "d", "num_speculative_tokens": 2, "method": null}', Drafting(2, False, "d")),

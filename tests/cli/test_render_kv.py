@@ -165,7 +165,8 @@ def test_a_table_that_is_too_wide_goes_on_below(capsys: Out) -> None:
 
 def test_few_lengths_have_a_shorter_heading(capsys: Out) -> None:
     for lengths, heading in (((4096, 245_760), "longest     at once of     bytes  tokens"),
-                             ((245_760,), "longest  at once of bytes  tokens")):  # fmt: skip
+                             ((245_760,), "longest  at once of bytes  tokens"),
+                             ((10_000,), "longest at once of bytes  tokens")):  # fmt: skip
         render_kv.show_plans(document(auto(), compare=True, lengths=lengths))
         shown = capsys.readouterr().out.split("\n")
         assert next(line for line in shown if "longest" in line).endswith(heading)
