@@ -102,5 +102,5 @@ def summary(outcomes: Iterable[HunkOutcome]) -> str:
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun: `1 hunk`, `2 hunks`."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+    """Return a number with its noun: `1 hunk`, `2 hunks`, `1,024 hunks`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

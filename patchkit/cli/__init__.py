@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import keyword
 import os
@@ -189,6 +190,8 @@ def run(args: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.REFUSED
     except Exception as err:
+        if isinstance(err, OSError) and err.errno == errno.ENOSPC:  # of a pipe to a file, too
+            return _refuse(PatchkitError("no space left on device"), as_json=False)
         return _report_bug(err, as_json)
 
 

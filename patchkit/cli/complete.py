@@ -56,6 +56,13 @@ def formats() -> Iterator[str]:
     yield from read_formats().names
 
 
+def planned() -> Iterator[str]:
+    """Yield the releases whose KV caches are modelled."""
+    from patchkit.kv.rules import modelled
+
+    yield from (f"v{version}" for version in modelled())
+
+
 def pages() -> Iterator[str]:
     """Yield what `patchkit help` has a page of."""
     from patchkit.cli import COMMANDS
@@ -112,7 +119,7 @@ _BY_NAME: Mapping[tuple[str, str], Offered] = {
     ("record", "patch"): PATCH, ("rename", "old"): PATCH, ("fold", "patches"): PATCH,
     ("port", "patches"): FILE, ("where", "patches"): FILE, ("lint", "names"): FILE,
     ("unpatch", "wheel"): FILE,
-    ("kv-plan", "release"): ANY_RELEASE, ("kv-plan", "formats"): Offered(formats),
+    ("kv-plan", "release"): Offered(planned), ("kv-plan", "formats"): Offered(formats),
     ("kv-plan", "model"): FILE, ("kv-plan", "drafter"): FILE, ("kv-plan", "weights"): FILE,
     ("kv-plan", "own_formats"): FILE, ("kv-plan", "plot"): FILE,
 }  # fmt: skip

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 
 WIDTH = 80  # of lines that are read somewhere else
 _LONGEST_NAME = 28
+_NARROWEST = 40  # of lines with an indent that still hold a few words
 
 
 def line_width() -> int:
     """Return how wide lines may be: the terminal, or what is usual elsewhere."""
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():  # None where it was closed for us
         return WIDTH
     return shutil.get_terminal_size((WIDTH, 24)).columns
 
@@ -38,9 +39,13 @@ def filled(head: str, words: Sequence[str]) -> Iterator[str]:
 
 
 def wrapped(text: str, indent: str = "", more: str | None = None) -> list[str]:
-    """Return a text as lines that fit, the later ones indented by `more`; words stay whole."""
+    """Return a text as lines that fit, the later ones indented by `more`; words stay whole.
+
+    On a wide terminal too they are no longer than is read with ease.
+    """
+    width = max(min(line_width(), WIDTH), _NARROWEST)
     lines = textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent if more is None else more,
+        text, width, initial_indent=indent, subsequent_indent=indent if more is None else more,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
     return lines or [indent.rstrip()]

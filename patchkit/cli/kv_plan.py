@@ -56,8 +56,15 @@ _CHOICES = {
     "platform": click.Choice(["cuda", "cpu"]),
     "mode": click.Choice(["none", "align", "all"]),
     "rule": click.Choice(["upstream", "even"]),
-    "dtype": click.Choice(["bfloat16", "float16", "float32"]),
+    "dtype": click.Choice(["auto", "bfloat16", "float16", "half", "float32", "float"]),
+    "state dtype": click.Choice(["auto", "bfloat16", "float16", "float32"]),
 }
+_DTYPES = {"auto": None, "half": "float16", "float": "float32"}
+
+
+def _dtype(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """Return the type that vLLM means by a word; None is what it takes by itself."""
+    return None if value is None else _DTYPES.get(value, value)
 
 
 @click.command(
@@ -227,12 +234,15 @@ _CHOICES = {
     default="upstream",
     help="How layers are grouped: as upstream does, or evenly.",
 )
-@click.option("--dtype", type=_CHOICES["dtype"], help="The model's type; config.json's.")
+@click.option(
+    "--dtype", type=_CHOICES["dtype"], callback=_dtype, help="The model's type; config.json's."
+)
 @click.option(
     "--state-dtype",
     "--mamba-ssm-cache-dtype",
     "state_dtype",
-    type=_CHOICES["dtype"],
+    type=_CHOICES["state dtype"],
+    callback=_dtype,
     help="The type of recurrent states; the model's own.",
 )
 @click.option(

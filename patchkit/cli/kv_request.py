@@ -168,7 +168,11 @@ def _release(text: str | None) -> str:
     from packaging.version import Version
 
     newest = sorted((release for found in stored for release in found), key=Version)
-    return rules_for((newest or list(shipped_pins().versions))[-1]).release
+    try:
+        return rules_for((newest or list(shipped_pins().versions))[-1]).release
+    except PatchkitError as err:
+        hint = "it is the newest that is stored here; --release takes another"
+        raise PatchkitError(err.fact, expected=err.expected, hint=hint) from err
 
 
 def _read_model(request: Request, release: str) -> Model:

@@ -39,7 +39,7 @@ def read_speculative(text: str) -> Drafting:
     if isinstance(number, bool) or not isinstance(number, int) or not 0 < number <= 1024:
         raise _wrong("num_speculative_tokens is no number from 1 to 1024")
     method, drafter = (_text(values, name) for name in ("method", "model"))
-    if drafter is None and method in _WITHOUT_DRAFTER:
+    if method in _WITHOUT_DRAFTER:
         return Drafting(number, mtp=False, drafter=None)
     mtp = drafter is None and method is not None and method.split("_")[-1] == "mtp"
     if drafter is None and not mtp:

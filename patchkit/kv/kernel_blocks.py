@@ -65,7 +65,7 @@ def common_block(block: int, backends: Sequence[Backend]) -> int:
     for size in sorted(named, reverse=True):
         if all(backend.takes(size) for backend in backends):
             return size
-    sizes = "; ".join(f"{backend.name} takes {describe(backend)}" for backend in backends)
+    sizes = "; ".join(f"{describe(backend)} for {backend.name}" for backend in backends)
     raise RefusedError(
         f"a block of {block:,} tokens cannot be split into kernel blocks", expected=sizes
     )

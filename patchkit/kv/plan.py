@@ -228,6 +228,12 @@ def _notes(
         notes.append(f"{kv_format.name} needs {kv_format.needs}")
     if kv_format.card is not None and options.platform == "cuda":
         notes.append(f"{kv_format.name} needs a card with {kv_format.card}")
+    heads = min((layer.num_kv_heads for layer in model.attention), default=options.tensor_parallel)
+    if heads < options.tensor_parallel:
+        notes.append(
+            f"{heads} KV heads on {options.tensor_parallel} ranks: each rank keeps one, and each"
+            f" head is kept {options.tensor_parallel // heads} times"
+        )
     if most > model.max_model_len:
         notes.append(f"the model is made for {model.max_model_len:,} tokens")
     if blocks == stage.num_blocks and not rules.null_block_checked:

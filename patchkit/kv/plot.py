@@ -36,6 +36,7 @@ _STYLE: dict[Any, Any] = {
 _LABEL_POINTS = 11.0  # height of a label
 _LONGEST_LABEL, _LONGEST_TITLE = 44, 60  # characters
 _MOST_MARKS = 9
+_REQUESTS = "Requests at once that there is memory for, by the length of each request in tokens"
 _LEAST_SPAN = 4.0  # how many times its least value the greatest of an axis is
 
 
@@ -209,7 +210,7 @@ def _page(curves: Sequence[Curve], title: str, subtitle: str, svg: str) -> str:
             "td:first-child,th:first-child{text-align:left}</style></head><body>",
             picture,
             *_table(curves, "Tokens held at once, by the length of each request in tokens", 0),
-            *_table(curves, "Requests at once, by the length of each request in tokens", 1),
+            *_table(curves, _REQUESTS, 1),
             f"<p>{html.escape(subtitle)}</p></body></html>\n",
         ]
     )

@@ -63,5 +63,5 @@ def check_tile(unit: int | None, tile: int | None, format_name: str) -> None:
             f"a prefix match unit of {unit:,} tokens ends inside a tile of {tile} tokens of"
             f" {format_name}",
             expected=f"a multiple of {tile}",
-            hint="a larger block for sliding-window layers, or no prefix caching",
+            hint="a newer release, a larger --block-size or --no-prefix-caching may do",
         )

@@ -167,6 +167,11 @@ def test_releases_patches_and_folders_are_offered_where_they_are_meant(repositor
     assert offered(repository, "status", "--series", "p") == ["patches", "port"]
     assert offered(repository, "help", "lo") == ["loop"]
     assert offered(repository, "where", "fix") == ["fix"]  # the shell looks for files
+    modelled = offered(repository, "kv-plan", "m", "--release", "v0.2")
+    assert modelled[0] == "v0.25.0"  # the releases before have no plan
+    assert offered(repository, "kv-plan", "m", "--format", "kvarn_k4v4") == [
+        "kvarn_k4v4_g128", "kvarn_k4v4_g64",
+    ]  # fmt: skip
 
 
 def test_everything_that_takes_a_name_has_something_to_offer() -> None:

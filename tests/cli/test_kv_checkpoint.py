@@ -38,7 +38,7 @@ def test_a_config_is_read_from_a_file_or_its_folder(folder: Path) -> None:
     (b'{"a": "\xff"}', "c.json: is not text: byte 7 is not UTF-8" + EXPECTED),
     (b'{"a": ' + b"9" * 5000 + b"}", "c.json: holds no JSON of a sane size" + EXPECTED),
     (b"[" * 200_000, "c.json: holds no JSON of a sane size" + EXPECTED),
-    (b'{"a": 1, "b": {"c": 1, "d": 2, "c": 1}}',
+    (b'{"a": 1, "b": {"d": 2, "c": 1, "c": 1}}',
      "c.json: 'c' stands there twice, expected each name once"),
 ])  # fmt: skip
 def test_what_is_no_config_is_refused_with_its_place(

@@ -112,3 +112,8 @@ def test_a_share_is_above_0_and_up_to_1(text: str, said: str) -> None:
     error = refused(card="24GiB", weights="1GiB", utilisation=text)
     assert error.fact == said
     assert error.expected == "a share above 0 and up to 1, such as 0.92"
+
+
+def test_weights_that_are_no_path_and_no_amount_are_refused() -> None:
+    error = refused(card="24GiB", weights="a" * 300)
+    assert error.fact == f"{'a' * 300!r} is no amount of memory"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import sys
@@ -181,6 +182,10 @@ def test_a_release_that_is_not_modelled_or_none_at_all_is_refused(
     assert error.startswith("error: how vLLM 0.20.0 lays out its KV cache is not modelled")
     error = said(capsys, QWEN3, "--memory", "9GiB", "--release", "newest")
     assert error.startswith("error: --release: 'newest' is not a version, expected a version like")
+    (folder / "patches" / "v0.24.0").mkdir(parents=True)
+    error = said(capsys, QWEN3, "--memory", "9GiB", status=1)
+    assert error.startswith("error: how vLLM 0.24.0 lays out its KV cache is not modelled")
+    assert error.endswith("hint: it is the newest that is stored here; --release takes another\n")
 
 
 def test_all_formats_are_compared_and_one_that_fits_is_enough(
@@ -408,6 +413,8 @@ def test_where_no_request_fits_the_plan_says_why_and_nothing_is_drawn(
     assert "drawn" not in out
     assert err == "nothing is drawn: no request fits\n"
     assert list(folder.iterdir()) == []
+    assert cli.run(["kv-plan", QWEN3, *words]) == 3
+    assert capsys.readouterr().err == ""
 
 
 def test_a_picture_in_no_place_is_refused(folder: Path, capsys: Out) -> None:
@@ -465,3 +472,16 @@ def test_the_schema_describes_every_field() -> None:
             yield from undescribed(field.get("items", {}))
 
     assert list(undescribed(json.loads(path.read_bytes()))) == []
+
+
+def test_a_full_disk_behind_the_output_is_no_bug(
+    folder: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert folder
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("patchkit.cli.render_kv.say", full)
+    assert cli.run(["kv-plan", QWEN3, "--memory", "9GiB"]) == 1
+    assert capsys.readouterr().err == "error: no space left on device\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,14 @@ def test_the_page_names_files_that_there_are() -> None:
     assert len(named) > 6
     for name in named:
         assert (ROOT / name).exists(), name
+
+
+def test_the_page_explains_every_word_of_a_format_and_no_other() -> None:
+    table = PAGE.split("## A format of your own")[1].split("```")[0]
+    first = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    explained = {word for row in first for cell in row for word in re.findall(r"`(\w+)`", cell)}
+    shipped = tomllib.loads((ROOT / "patchkit" / "kv" / "formats.toml").read_text("utf-8"))
+    rows = list(shipped["formats"].values())
+    used = {word for row in rows for word in row}
+    used |= {word for row in rows for side in ("key", "value") for word in row.get(side, ())}
+    assert explained == used | {"until"}

@@ -80,6 +80,8 @@ def test_a_drafter_is_read_from_where_the_speculative_config_says(
     ('{"method": "qwen3_next_mtp", "num_speculative_tokens": 1}', Drafting(1, True, None)),
     ('{"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4}',
      Drafting(5, False, None)),
+    ('{"method": "ngram", "model": "ngram", "num_speculative_tokens": 5}',
+     Drafting(5, False, None)),
     ('{"method": "gemma4_mtp", "model": "d", "num_speculative_tokens": 1024}',
      Drafting(1024, False, "d")),
     ('{"model": "d", "num_speculative_tokens": 2, "method": null}', Drafting(2, False, "d")),
@@ -150,3 +152,10 @@ def test_a_cache_larger_than_small_cards_is_on_a_larger_card(
 ) -> None:
     for memory, tokens in (("69GiB", 2048), ("70GiB", 8192), ("160GiB", 16384)):
         assert document("--memory", memory)["options"]["max_num_batched_tokens"] == tokens
+
+
+def test_types_are_called_as_vllm_calls_them(document: Callable[..., dict[str, Any]]) -> None:
+    plain = document("--memory", "90GiB")
+    assert document("--memory", "90GiB", "--dtype", "auto", "--mamba-ssm-cache-dtype=auto") == plain
+    for word, dtype in (("half", "float16"), ("float", "float32"), ("float32", "float32")):
+        assert document("--memory", "90GiB", "--dtype", word)["model"]["dtype"] == dtype

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from patchkit.cli import render_kv
+from patchkit.cli import fitting, render_kv
 from patchkit.cli.kv_document import Asked, plan_document
 from patchkit.cli.kv_memory import Memory
 from patchkit.kv.layers import AttentionLayer, Model, StateLayer
 from patchkit.kv.planned import Options, Plan, Refusal
+from patchkit.report import counted
 from tests.kv.made_plans import MEMORY_BYTES, NVFP4, OPTIONS, auto, int4, kvarn
 
 Out = pytest.CaptureFixture[str]
@@ -164,7 +165,8 @@ def test_a_table_that_is_too_wide_goes_on_below(capsys: Out) -> None:
 
 def test_few_lengths_have_a_shorter_heading(capsys: Out) -> None:
     for lengths, heading in (((4096, 245_760), "longest     at once of     bytes  tokens"),
-                             ((245_760,), "longest  at once of bytes  tokens")):  # fmt: skip
+                             ((245_760,), "longest  at once of bytes  tokens"),
+                             ((10_000,), "longest at once of bytes  tokens")):  # fmt: skip
         render_kv.show_plans(document(auto(), compare=True, lengths=lengths))
         shown = capsys.readouterr().out.split("\n")
         assert next(line for line in shown if "longest" in line).endswith(heading)
@@ -302,3 +304,22 @@ def test_the_document_is_what_its_schema_says(check: Callable[[dict[str, Any]], 
         "blocks_per_request": 49,
     }  # fmt: skip
     assert found["model"]["drafter_layers"] == 5
+
+
+def test_on_a_narrow_terminal_sentences_fit_and_on_a_wide_one_they_stay_short(
+    capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for width, longest in ((60, 60), (200, 80), (10, 55)):  # the widest column of a table stays
+        monkeypatch.setattr(fitting, "line_width", lambda width=width: width)
+        monkeypatch.setattr(render_kv, "line_width", lambda width=width: width)
+        render_kv.show_plans(document(auto(), kvarn()))
+        assert max(map(len, capsys.readouterr().out.split("\n"))) <= longest, width
+
+
+def test_a_closed_output_is_as_wide_as_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    assert fitting.line_width() == 80
+
+
+def test_many_requests_are_counted_as_all_numbers_are() -> None:
+    assert counted(1024, "request") == "1,024 requests"

@@ -74,7 +74,7 @@ def test_no_block_in_common() -> None:
     with pytest.raises(RefusedError) as error:
         common_block(1024, [TILE, FIXED])
     assert error.value.reason == "a block of 1,024 tokens cannot be split into kernel blocks"
-    assert error.value.expected == "TILE takes 128 tokens; FIXED takes 16, 32, 64 tokens"
+    assert error.value.expected == "128 tokens for TILE; 16, 32, 64 tokens for FIXED"
 
 
 def test_backends_in_words() -> None:

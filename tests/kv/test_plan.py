@@ -239,3 +239,10 @@ def test_a_stage_of_states_alone_is_noted(ranks: int, noted: bool) -> None:
     found = planned(published(drafter=False), "auto", options(pipeline_parallel=ranks))
     said = [note for note in found.notes if note.startswith("pipeline stage 1, 3, 5, 7, ")]
     assert len(said) == noted
+
+
+def test_heads_that_are_kept_more_than_once_are_told() -> None:
+    eight = model(*full(2, 8), heads=64)
+    said = "8 KV heads on 16 ranks: each rank keeps one, and each head is kept 2 times"
+    assert planned(eight, "auto", options(GIB, tensor_parallel=16)).notes == (said,)
+    assert planned(eight, "auto", options(GIB, tensor_parallel=8)).notes == ()

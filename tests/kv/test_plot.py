@@ -152,3 +152,9 @@ def test_a_title_is_written_as_it_stands() -> None:
         for kind in plot.KINDS:
             found = plot.picture(DRAWN, title, "vLLM 0.28.0", kind)
             assert kind == "png" or shown.encode() in found
+
+
+def test_a_long_title_is_cut_where_the_picture_ends() -> None:
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
+    found = texts(plot.picture(DRAWN, "m" * 61, "vLLM 0.28.0", "svg"))
+    assert "m" * 57 + "..." in found
