@@ -258,12 +258,12 @@ def test_a_request_that_is_shorter_than_a_promoted_block_gains_nothing(release) 
     assert made(release.patched, case(BOTH, max_model_len=500))["small"] == (864, 1_824_768)
 
 
-@pytest.mark.parametrize("max_model_len", [16, 500, 32_768])
-def test_the_configuration_keeps_the_length_of_its_longest_request(release, max_model_len) -> None:
-    """Broken: the length that needs were asked for left in place."""
-    config = case(BOTH, max_model_len=max_model_len).config()
-    release.patched.get_kv_cache_groups(config, dict(BOTH))
-    assert config.model_config.max_model_len == max_model_len
+def test_the_configuration_keeps_the_length_of_its_longest_request(release) -> None:
+    """Broken: the length that is refused, 48 tokens or twice that, left in place."""
+    specs = layers(("full", 4, full(64, 4, 520)), ("small", 2, window(16, 8, 512)))
+    config = case(specs, max_model_len=500).config()
+    release.patched.get_kv_cache_groups(config, specs)
+    assert config.model_config.max_model_len == 500
 
 
 def as_if_promoted(release: Any, asked: Case) -> list[Any]:
