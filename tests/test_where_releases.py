@@ -61,9 +61,9 @@ def test_block_promotion(capsys: Out) -> None:
     # the lines of both hunks in the series stored for 0.27.1
     lands = next(row for row in document["releases"] if row["release"] == "0.27.1")
     stored = (ROOT / "patches/v0.27.1/block-promotion.patch").read_text()
-    assert [o["target_lines"][0] for o in lands["outcomes"]] == [1056, 1956]
-    assert "\n@@ -1053,6 +1053,121 @@" in stored
-    assert "\n@@ -1838,7 +1953,11 @@" in stored
+    assert [o["target_lines"][0] for o in lands["outcomes"]] == [1056, 1960]
+    assert "\n@@ -1053,6 +1053,125 @@" in stored
+    assert "\n@@ -1838,7 +1957,11 @@" in stored
 
 
 UNWRAP = "vllm/compilation/cuda_graph.py"

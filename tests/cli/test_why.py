@@ -410,7 +410,7 @@ def test_the_shipped_patch_is_told_on_real_releases(
     document = told(capsys, check)
     (row,) = document["releases"]
     (outcome,) = row["outcomes"]
-    assert (outcome["method"], outcome["target_lines"]) == ("offset", [2077, 2080])
+    assert (outcome["method"], outcome["target_lines"]) == ("offset", [2081, 2084])
     (hunk,) = document["files"][0]["hunks"]
     assert [edit["removes"] for edit in hunk["edits"]] == [
         ["_get_kv_cache_groups_uniform_page_size", "filtered_spec"]

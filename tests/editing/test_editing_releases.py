@@ -51,5 +51,5 @@ def test_the_whole_release_is_a_work_tree_in_which_one_line_can_be_recorded(
     assert run(["record", "--forget-decisions"]) == 0
     log = ["git", "log", "--format=%s", "--numstat", "-1"]
     said = subprocess.run(log, cwd=at, check=True, capture_output=True, text=True).stdout
-    assert said.split() == ["block-promotion", "120", "1", FILE]
+    assert said.split() == ["block-promotion", "124", "1", FILE]
     assert run(["check", "--frozen"]) == 0

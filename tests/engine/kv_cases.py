@@ -19,6 +19,7 @@ from vllm.v1.kv_cache_interface import (
     AttentionSpec,
     ChunkedLocalAttentionSpec,
     FullAttentionSpec,
+    HiddenStateCacheSpec,
     KVCacheSpec,
     KVQuantMode,
     MambaSpec,
@@ -64,6 +65,13 @@ def state(page: int, block: int, mode: str = "none", draft_blocks: int = 0) -> M
         dtypes=(torch.int8,),
         mamba_cache_mode=mode,
         num_speculative_blocks=draft_blocks,
+    )
+
+
+def hidden_states(heads: int, head_size: int) -> HiddenStateCacheSpec:
+    """The spec of a layer that keeps hidden states: its block is made from the common page."""
+    return HiddenStateCacheSpec(
+        block_size=16, num_kv_heads=heads, head_size=head_size, dtype=torch.bfloat16
     )
 
 
@@ -244,6 +252,8 @@ def cases(draw: st.DrawFn, **fixed: Any) -> Case:
             if isinstance(kinds[-1], AttentionSpec)
             else kinds[-1]
         )
+    elif rare == 3:
+        kinds.append(hidden_states(draw(st.sampled_from([1, 4])), 1024))
     counts = [draw(st.integers(1, 8)) for _ in kinds]
     layers = {
         f"{kind}.{index}": spec

@@ -65,8 +65,11 @@ def _quiet() -> Iterator[None]:
 
 def both(release: Any, case: Case) -> tuple[list[Any], list[Any]]:
     """The groups of the release as it is, and with the patch."""
-    assume(not refused(release.pristine, case))
-    return groups(release.pristine, case), groups(release.patched, case)
+    try:
+        before = groups(release.pristine, case)
+    except (NotImplementedError, AssertionError):  # the release cannot bring them to one page
+        assume(False)
+    return before, groups(release.patched, case)
 
 
 def promoted(before: list[Any], after: list[Any]) -> list[tuple[Any, Any]]:
@@ -89,11 +92,10 @@ def lengths(case: Case, after: list[Any], first: int) -> list[int]:
     return sorted(tokens for tokens in found if first <= tokens <= case.max_model_len)
 
 
-@settings(max_examples=EXAMPLES)
-@given(case=cases())
-def test_every_page_is_the_common_page_and_none_holds_less_than_its_layer(release, case) -> None:
+def every_page_is_the_common_page_and_none_holds_less_than_its_layer(
+    _case: Case, before: list[Any], after: list[Any]
+) -> None:
     """Broken: a ratio of one block more."""
-    before, after = both(release, case)
     assert len(pages(after)) == 1
     for group in after:
         spec = group.kv_cache_spec
@@ -104,11 +106,10 @@ def test_every_page_is_the_common_page_and_none_holds_less_than_its_layer(releas
         assert 2 * unpadded_bytes(spec) > spec.page_size_bytes
 
 
-@settings(max_examples=EXAMPLES)
-@given(case=cases())
-def test_a_page_is_newly_padded_only_where_blocks_are_known_to_be_read_whole(release, case) -> None:
+def a_page_is_newly_padded_only_where_blocks_are_known_to_be_read_whole(
+    case: Case, before: list[Any], after: list[Any]
+) -> None:
     """Broken: no such check."""
-    before, after = both(release, case)
     named = case.backend in ("TRITON_ATTN", "CPU_ATTN")
     whole = named and not case.kind_backends and not case.drafter
     for old, new in zip(before, after, strict=True):
@@ -119,26 +120,24 @@ def test_a_page_is_newly_padded_only_where_blocks_are_known_to_be_read_whole(rel
             assert whole or spec.kv_quant_mode is TOKEN_HEAD
 
 
-@settings(max_examples=EXAMPLES)
-@given(case=cases())
-def test_a_block_is_a_multiple_of_the_one_that_its_layer_was_created_with(release, case) -> None:
+def a_block_is_a_multiple_of_the_one_that_its_layer_was_created_with(
+    case: Case, before: list[Any], after: list[Any]
+) -> None:
     """Broken: a block that is no multiple; a layer that was created with padding raised."""
-    before, after = both(release, case)
-    for group in after:
-        for name in group.layer_names:
-            born = case.layers[name]
-            block = group.kv_cache_spec.block_size
-            assert block % born.block_size == 0
-            if isinstance(born, AttentionSpec) and block > born.block_size:
-                assert born.page_size_padded is None
+    for old, new in zip(before, after, strict=True):
+        block = new.kv_cache_spec.block_size
+        if block == old.kv_cache_spec.block_size:  # the release's own, which may be another kind's
+            continue
+        for name in new.layer_names:
+            assert block % case.layers[name].block_size == 0
+            assert case.layers[name].page_size_padded is None
     assert [g.layer_names for g in after] == [g.layer_names for g in before]
 
 
-@settings(max_examples=EXAMPLES)
-@given(case=cases())
-def test_no_page_grows_by_more_than_the_promoted_layers_need(release, case) -> None:
+def no_page_grows_by_more_than_the_promoted_layers_need(
+    _case: Case, before: list[Any], after: list[Any]
+) -> None:
     """Broken: the ratio rounded down."""
-    before, after = both(release, case)
     raised = promoted(before, after)
     (old,), (new,) = pages(before), pages(after)
     if not raised:
@@ -152,15 +151,10 @@ def test_no_page_grows_by_more_than_the_promoted_layers_need(release, case) -> N
         assert old % born  # an integer ratio is the release's own affair
 
 
-@settings(max_examples=EXAMPLES)
-@given(case=cases())
-def test_what_the_patch_does_not_concern_is_as_without_it(release, case) -> None:
-    config, layers = case.config(), dict(case.layers)
-    assume(not refused(release.pristine, case))
-    before = groups(release.pristine, case)
-    after = release.patched.get_kv_cache_groups(config, layers)
-    assert config.model_config.max_model_len == case.max_model_len
-    assert layers == case.layers
+def what_the_patch_does_not_concern_is_as_without_it(
+    case: Case, before: list[Any], after: list[Any]
+) -> None:
+    """Broken: the groups of hidden states not looked for."""
     (page,) = pages(before)
     candidates = {
         name
@@ -169,10 +163,12 @@ def test_what_the_patch_does_not_concern_is_as_without_it(release, case) -> None
         and spec.page_size_padded is None
         and page % spec.page_size_bytes
     }
+    # one that was created with padding may share its group with one that was padded just now
+    together = {n for g in before if candidates.issuperset(g.layer_names) for n in g.layer_names}
     raised = {n for g, w in zip(after, before, strict=True)
               if g.kv_cache_spec.block_size != w.kv_cache_spec.block_size
               for n in g.layer_names}  # fmt: skip
-    assert raised in (set(), candidates)
+    assert raised in (set(), together)
     if not raised:
         assert shapes(after) == shapes(before)
         return
@@ -182,38 +178,51 @@ def test_what_the_patch_does_not_concern_is_as_without_it(release, case) -> None
             assert spec in (old, replace(old, page_size_padded=spec.page_size_bytes))
 
 
-@settings(max_examples=EXAMPLES)
+INVARIANTS = (
+    every_page_is_the_common_page_and_none_holds_less_than_its_layer,
+    a_page_is_newly_padded_only_where_blocks_are_known_to_be_read_whole,
+    a_block_is_a_multiple_of_the_one_that_its_layer_was_created_with,
+    no_page_grows_by_more_than_the_promoted_layers_need,
+    what_the_patch_does_not_concern_is_as_without_it,
+)
+
+
+@settings(max_examples=2 * EXAMPLES)
 @given(case=cases())
-def test_what_cannot_be_unified_is_refused_or_replaced_as_without_the_patch(release, case) -> None:
-    assert refused(release.patched, case) == refused(release.pristine, case)
+def test_each_invariant_of_the_groups_holds_and_refusals_are_the_release_s_own(
+    release, case
+) -> None:
+    """Broken: what the invariants say, and the length of the configuration not put back."""
+    config, layers = case.config(), dict(case.layers)
+    if refused(release.pristine, case):
+        assert refused(release.patched, case)
+        return
+    before = groups(release.pristine, case)
+    after = release.patched.get_kv_cache_groups(config, layers)
+    assert config.model_config.max_model_len == case.max_model_len
+    assert layers == case.layers
+    for holds in INVARIANTS:
+        holds(case, before, after)
 
 
 @settings(max_examples=EXAMPLES)
-@given(case=cases())
-def test_a_request_never_needs_more_from_one_promoted_block_on(release, case) -> None:
-    """Broken: no look at what is needed; the growth of the pages not counted."""
+@given(case=cases(), short=st.integers(1, 2000))
+def test_a_request_needs_less_by_a_page_from_one_promoted_block_on(release, case, short) -> None:
+    """And below it no more than the page grew. Broken: no look at what is needed; the growth of
+    the pages, or the page of slack, not counted; only the longest request looked at.
+    """
     before, after = both(release, case)
     raised = promoted(before, after)
     if not raised:
         return
     first = min(spec.block_size for _, spec in raised)
+    row = block_row_bytes(after)
     for tokens in lengths(case, after, min(first, case.max_model_len)):
         old = needed_bytes(release.pristine, case, before, tokens)
-        assert needed_bytes(release.patched, case, after, tokens) <= old, tokens
-
-
-@settings(max_examples=EXAMPLES)
-@given(case=cases(), tokens=st.integers(1, 2000))
-def test_below_one_promoted_block_it_needs_more_by_no_more_than_the_page(
-    release, case, tokens
-) -> None:
-    before, after = both(release, case)
-    raised = promoted(before, after)
-    if not raised:
-        return
+        assert needed_bytes(release.patched, case, after, tokens) + row <= old, tokens
     (page,), (new,) = pages(before), pages(after)
-    old = needed_bytes(release.pristine, case, before, tokens)
-    assert needed_bytes(release.patched, case, after, tokens) * page <= old * new
+    old = needed_bytes(release.pristine, case, before, short)
+    assert needed_bytes(release.patched, case, after, short) * page <= old * new
 
 
 @settings(max_examples=EXAMPLES)
@@ -256,7 +265,7 @@ def test_a_length_that_is_fitted_to_the_memory_is_no_shorter(release, case, toke
     assert new[0] >= old[0]
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=EXAMPLES // 4)
 @given(case=cases(blocks_override=5000))
 def test_a_number_of_blocks_that_is_asked_for_keeps_its_bytes(release, case) -> None:
     """Broken: the number not looked at."""

@@ -1,4 +1,7 @@
-"""The rule of block promotion, on specs made by hand: which layers, which page, and when not."""
+"""The rule of block promotion, on specs made by hand: which layers, which page, and when not.
+
+Where a test says "Broken:", that was broken in the patch's function, and it is what fails for it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,17 @@ with warnings.catch_warnings():  # vLLM's own imports warn, and a warning is an 
         SlidingWindowSpec,
     )
 
-    from tests.engine.kv_cases import HAS_STRIDE, Case, groups, shapes, state
+    from tests.engine.kv_cases import (
+        HAS_STRIDE,
+        Case,
+        attention,
+        groups,
+        hidden_states,
+        needed_bytes,
+        shapes,
+        started,
+        state,
+    )
 
 pytestmark = pytest.mark.engine
 
@@ -193,6 +206,16 @@ def test_a_page_is_newly_padded_only_where_the_block_is_read_whole(
     assert untouched(release, case(BOTH, **fields)) != promoted
 
 
+def test_scales_per_token_and_head_say_that_the_block_is_read_whole(release) -> None:
+    """Broken: the mode of the cache not asked."""
+    specs = {
+        "full": attention(FullAttentionSpec, 864, 4, 256),
+        "small": attention(SlidingWindowSpec, 16, 8, 128, sliding_window=WINDOW),
+    }
+    after = made(release.patched, case(specs, backend=None, drafter=True))
+    assert after == {"full": (864, 1_824_768), "small": (864, 1_824_768)}
+
+
 def test_a_page_that_is_padded_already_is_padded_further_by_any_backend(release) -> None:
     """The largest page is a window's that was born with padding: its block stays what it was."""
     large = window(864, 4, 516, page_size_padded=1_797_120)
@@ -235,6 +258,122 @@ def test_a_request_that_is_shorter_than_a_promoted_block_gains_nothing(release) 
     assert made(release.patched, case(BOTH, max_model_len=500))["small"] == (864, 1_824_768)
 
 
+def test_the_configuration_keeps_the_length_of_its_longest_request(release) -> None:
+    """Broken: the length that is refused, 48 tokens or twice that, left in place."""
+    specs = layers(("full", 4, full(64, 4, 520)), ("small", 2, window(16, 8, 512)))
+    config = case(specs, max_model_len=500).config()
+    release.patched.get_kv_cache_groups(config, specs)
+    assert config.model_config.max_model_len == 500
+
+
+def as_if_promoted(release: Any, asked: Case) -> list[Any]:
+    """The release's groups, every small block of which is raised whatever it costs."""
+    before = groups(release.pristine, asked)
+    page = before[0].kv_cache_spec.page_size_bytes
+    specs = []
+    for group in before:
+        spec = replace(group.kv_cache_spec, page_size_padded=None)
+        specs.append(replace(spec, block_size=spec.block_size * -(-page // spec.page_size_bytes)))
+    largest = max(spec.page_size_bytes for spec in specs)
+    return [
+        replace(group, kv_cache_spec=replace(spec, page_size_padded=largest))
+        for group, spec in zip(before, specs, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("specs", "longest", "tokens", "bytes_before", "bytes_raised"),
+    [
+        # Broken: only the longest request looked at. That one would gain.
+        pytest.param(
+            layers(("full", 4, full(64, 4, 520)), ("small", 2, window(16, 8, 512))),
+            {"max_model_len": 500},
+            49,
+            1_863_680,
+            1_966_080,
+            id="a length below the longest",
+        ),
+        # Broken: lengths from the largest of 48 and 624 tokens on.
+        pytest.param(
+            layers(
+                ("full", 20, full(80, 4, 520)),
+                ("small", 1, window(16, 2, 136)),
+                ("other", 1, window(16, 8, 520, sliding_window=512)),
+            ),
+            {"max_model_len": 500, "in_flight": 1},
+            48,
+            4_659_200,
+            4_792_320,
+            id="the smallest of the promoted blocks",
+        ),
+        # Broken: what remains is counted at the length itself, not at twice that.
+        pytest.param(
+            layers(("full", 1, full(48, 4, 520)), ("small", 5, window(16, 8, 512))),
+            {"max_model_len": 2048},
+            33,
+            2_096_640,
+            2_097_152,
+            id="between a length and twice that",
+        ),
+    ],
+)
+def test_no_request_from_the_promoted_block_on_may_need_more(
+    release, specs, longest, tokens, bytes_before, bytes_raised
+) -> None:
+    asked = case(specs, **longest)
+    before, raised = groups(release.pristine, asked), as_if_promoted(release, asked)
+    needed = [needed_bytes(release.pristine, asked, each, tokens) for each in (before, raised)]
+    assert needed == [bytes_before, bytes_raised]
+    end = asked.max_model_len
+    assert needed_bytes(release.pristine, asked, raised, end) < needed_bytes(
+        release.pristine, asked, before, end
+    )
+    assert untouched(release, asked)
+
+
+def test_a_pool_that_is_no_multiple_of_the_new_page_holds_as_many_tokens(release) -> None:
+    """91 pages of 99,840 bytes or 89 of 101,376: less, but not by what a pool of 133 pages loses.
+
+    It would have 130 of the larger pages, for 5,982 tokens. Broken: no page of slack; half of one.
+    """
+    specs = {"full": full(48, 4, 520), "small": window(16, 8, 264, sliding_window=64)}
+    asked = case(specs, max_model_len=4096, in_flight=1)
+    before, raised = groups(release.pristine, asked), as_if_promoted(release, asked)
+    needed = [needed_bytes(release.pristine, asked, each, 4096) for each in (before, raised)]
+    assert needed == [91 * 99_840, 89 * 101_376]
+    memory = 133 * 99_840
+    assert (4096 * 133 // 91, 4096 * (memory // 101_376) // 89) == (5986, 5982)
+    holds = started(release.patched, asked, [memory])
+    assert holds is not None
+    assert holds[:2] == (4096, 5986)
+
+
+def test_a_length_vouches_for_those_up_to_twice_that_and_no_further(release) -> None:
+    """At 128 tokens too little is saved for what 200 need. Broken: a step of four lengths."""
+    specs = layers(
+        ("full", 12, full(96, 4, 520)),
+        ("small", 1, window(16, 8, 512, sliding_window=4096)),
+        ("other", 3, window(16, 1, 512, sliding_window=64)),
+    )
+    assert untouched(release, case(specs, max_model_len=200, in_flight=1))
+
+
+def test_no_length_beyond_the_longest_request_counts(release) -> None:
+    """Broken: what remains counted at twice the longest."""
+    specs = layers(("full", 1, full(128, 4, 520)), ("small", 1, window(16, 8, 512)))
+    specs["small.0"] = replace(specs["small.0"], sliding_window=64)
+    after = made(release.patched, case(specs, max_model_len=500, in_flight=1))
+    assert after["small.0"] == (80, 327_680)
+
+
+def test_hidden_states_whose_block_follows_from_the_page_leave_all_as_they_were(release) -> None:
+    """On 0.26 their block would be 55 tokens and no more 54, which divides 864."""
+    specs = {**BOTH, "hidden": hidden_states(4, 4096)}
+    asked = case(specs, prefix_caching=True)
+    assert untouched(release, asked)
+    assert made(release.patched, asked)["small"] == (16, 1_797_120)
+
+
 def test_a_number_of_blocks_that_is_set_keeps_its_bytes(release) -> None:
     assert untouched(release, case(BOTH, blocks_override=1000))
 
@@ -258,6 +397,25 @@ def test_the_common_multiple_of_blocks_stays_where_prefixes_are_kept(release, ac
     after = release.patched.get_kv_cache_groups(config, dict(specs))
     assert shapes(after) == shapes(groups(release.pristine, asked))
     assert made(release.patched, case(BOTH, prefix_caching=True))["small"] == (864, 1_824_768)
+
+
+@pytest.mark.parametrize(
+    ("mode", "small"),
+    [
+        # Broken: the mode of the states not asked. Hits end at the common multiple of blocks.
+        (None, (864, 1_824_768)),
+        # A hit in a state block ends at 432 tokens, where a window of 864 cannot.
+        ("align", (16, 1_797_120)),
+    ],
+)
+def test_a_promoted_block_need_not_divide_the_others_but_for_states_that_are_hit_in_part(
+    release, mode, small
+) -> None:
+    specs = {**BOTH, "half": window(432, 4, 1040)}
+    if mode:
+        specs["state"] = state(1_797_120, 864, mode)
+    asked = case(specs, prefix_caching=True, mamba_mode=mode or "none")
+    assert made(release.patched, asked)["small"] == small
 
 
 # Pages that do not divide, by the release's own unification -------------------------------------
