@@ -36,6 +36,18 @@ def longest(text: str) -> int:
     return tokens(text)
 
 
+# Options of `vllm serve` that change pages, groups or blocks in a way that no rule here has.
+_NOT_MODELLED = (
+    "--num-gpu-blocks-override",
+    "--kv-cache-dtype-skip-layers",
+    "--mamba-block-size",
+    "--mamba-cache-dtype",
+    "--disable-hybrid-kv-cache-manager",
+    "--decode-context-parallel-size",
+    "--prefill-context-parallel-size",
+)
+
+
 class _Command(click.Command):
     """A command whose options are spelled as those of `vllm serve`, with underscores too."""
 
@@ -44,6 +56,12 @@ class _Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as err:
+            if err.option_name in _NOT_MODELLED:
+                raise UsageError(
+                    f"{err.option_name} changes the cache, and no plan goes by it",
+                    place=ctx.command_path,
+                    hint="without it the plan is that of an engine without it",
+                ) from err
             raise UsageError(
                 f"no such option {err.option_name!r}", place=ctx.command_path,
                 expected=" or ".join(err.possibilities or ()) or None,
@@ -84,10 +102,14 @@ def _dtype(_ctx: click.Context, _param: click.Parameter, value: str | None) -> s
 @click.option("--compare", is_flag=True, help="All formats, one line each.")
 @click.option(
     "--memory",
-    "--kv-cache-memory-bytes",
-    "memory",
     metavar=_AMOUNT,
     help="What the cache has on one rank: 20GiB, 512MiB, 21474836480B.",
+)
+@click.option(
+    "--kv-cache-memory-bytes",
+    "as_served",
+    metavar="BYTES",
+    help="The same in the words of `vllm serve`, where a number alone is bytes.",
 )
 @click.option("--card", metavar=_AMOUNT, help="Instead: the memory of each card, with --weights.")
 @click.option(
@@ -279,6 +301,7 @@ def command(as_json: bool, plot: Path | None, **options: Any) -> ExitCode:
       patchkit kv-plan gemma-3-27b --card 24GiB --weights 27GiB --tp 2
     """
     kind = _plot_kind(plot)
+    options["memory"] = _memory(options["memory"], options.pop("as_served"))
     made = make_plans(Request(**options))
     drawn = plot is not None and _draw(made.plans, made.title, made.subtitle, plot, kind)
     if as_json:
@@ -290,6 +313,19 @@ def command(as_json: bool, plot: Path | None, **options: Any) -> ExitCode:
     if plot is not None and not drawn:
         render.say("nothing is drawn: no request fits", to_stderr=True)
     return ExitCode(made.document["exit_code"])
+
+
+def _memory(memory: str | None, as_served: str | None) -> str | None:
+    """Return the amount that is given by either name, with a unit where vLLM's has one."""
+    if as_served is None:
+        return memory
+    if memory is not None:
+        raise UsageError(
+            "--memory and --kv-cache-memory-bytes are two names of one amount",
+            place="patchkit kv-plan",
+            expected="one of them",
+        )
+    return f"{as_served}B" if as_served.isdecimal() else as_served
 
 
 def _plot_kind(plot: Path | None) -> str:

@@ -183,7 +183,8 @@ def test_everything_that_takes_a_name_has_something_to_offer() -> None:
         "origin", "forwarded", "exit_condition", "into", "new", "output", "path", "files",
         "torch_index", "python", "platform", "distribution", "show", "forget", "history",
         "releases", "modules", "after_s", "selection", "tests", "version", "applies_to",
-        "memory", "card", "utilisation", "overhead", "backend", "max_model_len", "lengths",
+        "memory", "as_served",
+        "card", "utilisation", "overhead", "backend", "max_model_len", "lengths",
         "batched_tokens", "prefix_match_unit", "block_size",
         "speculative_config",
     }  # fmt: skip

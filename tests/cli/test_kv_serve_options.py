@@ -67,6 +67,17 @@ def test_the_last_of_two_opposite_flags_holds(document: Callable[..., dict[str, 
     assert (off["async_scheduling"], off["prefix_caching"]) == (False, False)
 
 
+def test_memory_in_the_words_of_serve_is_bytes(
+    document: Callable[..., dict[str, Any]], capsys: Out
+) -> None:
+    served = document("--kv-cache-memory-bytes", "96636764160")
+    assert served["memory"]["bytes"] == 90 << 30
+    assert served == document("--memory", "96636764160B")
+    assert said(capsys, "--kv-cache-memory-bytes", "1").startswith(
+        "error: patchkit kv-plan: --memory and --kv-cache-memory-bytes are two names of one amount"
+    )
+
+
 def test_a_drafter_is_read_from_where_the_speculative_config_says(
     document: Callable[..., dict[str, Any]],
 ) -> None:
@@ -131,6 +142,17 @@ def test_an_option_that_no_plan_goes_by_is_to_be_left_out(capsys: Out) -> None:
     assert said(capsys, "--enforce-eager") == f"{unknown}'--enforce-eager'\n{KNOWN}"
     assert said(capsys, "--max-model-length", "9") == (
         f"{unknown}'--max-model-length', expected --max-model-len\n{KNOWN}"
+    )
+
+
+@pytest.mark.parametrize("option", ["--num-gpu-blocks-override", "--mamba_block_size"])
+def test_an_option_that_would_change_the_cache_is_said_to_be_missing(
+    option: str, capsys: Out
+) -> None:
+    name = option.replace("_", "-")
+    assert said(capsys, option, "9") == (
+        f"error: patchkit kv-plan: {name} changes the cache, and no plan goes by it\n"
+        "hint: without it the plan is that of an engine without it\n"
     )
 
 
