@@ -192,7 +192,7 @@ INVARIANTS = (
 def test_each_invariant_of_the_groups_holds_and_refusals_are_the_release_s_own(
     release, case
 ) -> None:
-    """Broken: what the invariants say, and the length of the configuration not put back."""
+    """Broken: what the invariants say."""
     config, layers = case.config(), dict(case.layers)
     if refused(release.pristine, case):
         assert refused(release.patched, case)
@@ -208,8 +208,9 @@ def test_each_invariant_of_the_groups_holds_and_refusals_are_the_release_s_own(
 @settings(max_examples=EXAMPLES)
 @given(case=cases(), short=st.integers(1, 2000))
 def test_a_request_needs_less_by_a_page_from_one_promoted_block_on(release, case, short) -> None:
-    """And below it no more than the page grew. Broken: no look at what is needed; the growth of
-    the pages, or the page of slack, not counted; only the longest request looked at.
+    """And below it no more than the page grew.
+
+    Broken: no look at what is needed; the growth of the pages not counted.
     """
     before, after = both(release, case)
     raised = promoted(before, after)
@@ -228,6 +229,7 @@ def test_a_request_needs_less_by_a_page_from_one_promoted_block_on(release, case
 @settings(max_examples=EXAMPLES)
 @given(case=cases(blocks_override=None, auto_fit=False), spare=st.integers(-2, 40), odd=st.data())
 def test_what_starts_starts_and_holds_no_fewer_tokens(release, case, spare, odd) -> None:
+    """Broken: the length of the configuration not put back."""
     before, _ = both(release, case)
     memory = []
     for made in stage_groups(release.pristine, case, before):
