@@ -26,9 +26,14 @@ ENVIRONMENT = nox.project.load_toml(PYPROJECT.with_name("patchkit") / "vllm" / "
 
 # Those whose patches differ in what they say; `patchkit test` has a verdict on every release.
 ENGINE_RELEASES = ("v0.28.0", "v0.29.0")
-# What holds on every pinned release: a format's bytes and, where it is modelled, the planner. Most
-# of the time goes into importing vLLM, so that these share one process.
-ON_EVERY_RELEASE = ("tests/engine/test_kv_formats.py", "tests/engine/test_kv_plan.py")
+# What holds on every pinned release: a format's bytes, where it is modelled the planner, and where a
+# series is stored the invariants of block promotion. Most of the time goes into importing vLLM, so
+# that these share one process.
+ON_EVERY_RELEASE = (
+    "tests/engine/test_kv_formats.py",
+    "tests/engine/test_kv_plan.py",
+    "tests/engine/test_block_promotion_properties.py",
+)
 # vLLM takes as long as all that to build its models, and what releases read otherwise is little and
 # in families.toml: on the release that most is measured on, and on the newest.
 MODELS = "tests/engine/test_kv_models.py"
