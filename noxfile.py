@@ -24,23 +24,6 @@ PYPROJECT = Path(__file__).with_name("pyproject.toml")
 ENVIRONMENT = nox.project.load_toml(PYPROJECT.with_name("patchkit") / "vllm" / "environment.toml")
 
 
-# Those whose patches differ in what they say; `patchkit test` has a verdict on every release.
-ENGINE_RELEASES = ("v0.28.0", "v0.29.0")
-# What holds on every pinned release: a format's bytes, where it is modelled the planner, and where a
-# series is stored the invariants of block promotion. Most of the time goes into importing vLLM, so
-# that these share one process.
-ON_EVERY_RELEASE = (
-    "tests/engine/test_kv_formats.py",
-    "tests/engine/test_kv_plan.py",
-    "tests/engine/test_block_promotion_properties.py",
-)
-# vLLM takes as long as all that to build its models, and what releases read otherwise is little and
-# in families.toml: on the release that most is measured on, and on the newest.
-MODELS = "tests/engine/test_kv_models.py"
-MODEL_RELEASES = ("v0.28.0", "v0.33.0")
-PINS = nox.project.load_toml(PYPROJECT.with_name("upstream_pins.toml"))
-
-
 def install(
     session: nox.Session,
     *groups: str,
@@ -64,13 +47,6 @@ def install(
     if alone:
         session.install("--no-deps", *alone)
     stamp.write_text(digest)
-
-
-def engine_tests(release: str) -> list[str]:
-    """Return what pytest is given to run of tests/engine on a release."""
-    if release not in ENGINE_RELEASES:
-        return [*ON_EVERY_RELEASE, *([MODELS] if release in MODEL_RELEASES else [])]
-    return ["tests/engine", *([] if release in MODEL_RELEASES else [f"--ignore={MODELS}"])]
 
 
 def install_engine(session: nox.Session, *more: str) -> None:
@@ -99,14 +75,7 @@ def tests(session: nox.Session) -> None:
 def engine(session: nox.Session) -> None:
     """Run the tests that import vLLM's own modules, on the CPU, on every pinned release."""
     install_engine(session)
-    for release in [f"v{row['version']}" for row in PINS["releases"]]:
-        tree = Path(session.create_tmp()) / release
-        session.run("python", "-m", "tests.engine.lay_out", release, str(tree))
-        env = {"PYTHONPATH": str(tree), "VLLM_TARGET_DEVICE": "cpu"}
-        # A release that is not there would skip every test: that is no pass.
-        found = "import importlib.util; assert importlib.util.find_spec('vllm.v1')"
-        session.run("python", "-c", found, env=env)
-        session.run("pytest", "-m", "engine", *engine_tests(release), *session.posargs, env=env)
+    session.run("python", "-m", "tests.engine", session.create_tmp(), *session.posargs)
 
 
 @nox.session

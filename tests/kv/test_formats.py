@@ -341,7 +341,7 @@ def test_an_unknown_format_names_those_that_are_near() -> None:
     )
     with pytest.raises(PatchkitError) as caught:
         FORMATS.get("zstd")
-    assert caught.value.hint == "a format of your own is a few lines of TOML, see formats.toml"
+    assert caught.value.hint == "a format of your own is a few lines of TOML, docs/kv-plan.md has an example"
 
 
 def test_a_name_of_another_platform_says_that_there_is_no_plan() -> None:
