@@ -135,7 +135,7 @@ class Formats:
         raise PatchkitError(
             f"no format is named {name!r}",
             expected=f"one of {', '.join(self.names)}",
-            hint=f"{hint} format of your own is a few lines of TOML, see {SHIPPED}",
+            hint=f"{hint} format of your own is a few lines of TOML: docs/kv-plan.md has one",
         )
 
 

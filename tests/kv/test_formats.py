@@ -337,11 +337,13 @@ def test_an_unknown_format_names_those_that_are_near() -> None:
     assert caught.value.expected == f"one of {', '.join(FORMATS.names)}"
     assert caught.value.hint == (
         "near kvarn_k4v2_g128, kvarn_k4v4_g128, kvarn_k4v2_g64; a format of your own is a few "
-        "lines of TOML, see formats.toml"
+        "lines of TOML: docs/kv-plan.md has one"
     )
     with pytest.raises(PatchkitError) as caught:
         FORMATS.get("zstd")
-    assert caught.value.hint == "a format of your own is a few lines of TOML, docs/kv-plan.md has an example"
+    assert (
+        caught.value.hint == "a format of your own is a few lines of TOML: docs/kv-plan.md has one"
+    )
 
 
 def test_a_name_of_another_platform_says_that_there_is_no_plan() -> None:
