@@ -24,7 +24,7 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Nursery:
+class Setup:
     """What pages are made from: a model, a format, and how the engine is started."""
 
     model: Model
@@ -84,50 +84,50 @@ class Nursery:
             raise PatchkitError(err.fact, place=place, expected=err.expected) from err
 
 
-def born(nursery: Nursery, layer: Layer, primary: Primary, block_of_states: int) -> Page:
+def born(setup: Setup, layer: Layer, primary: Primary, block_of_states: int) -> Page:
     """Return the page that a layer asks for.
 
     Sources: Attention.get_kv_cache_spec, and MambaBase.get_kv_cache_spec in
     model_executor/layers/mamba/abstract.py.
     """
     if isinstance(layer, StateLayer):
-        return _state(nursery, layer, primary, block_of_states)
-    served = nursery.served(layer)
+        return _state(setup, layer, primary, block_of_states)
+    served = setup.served(layer)
     page = Page(
         kind=FULL if layer.window is None else WINDOW,
         format=served.format.name,
-        shape=_shape(nursery, layer),
+        shape=_shape(setup, layer),
         block=primary.block,
-        token_bytes=nursery.token_bytes(layer),
+        token_bytes=setup.token_bytes(layer),
         window=layer.window,
         backend=served.backend,
     )
-    return page if layer.window is None else _window(nursery, page, primary)
+    return page if layer.window is None else _window(setup, page, primary)
 
 
-def _shape(nursery: Nursery, layer: AttentionLayer) -> tuple[int, ...]:
-    heads = heads_per_rank(layer.num_kv_heads, nursery.options.tensor_parallel)
+def _shape(setup: Setup, layer: AttentionLayer) -> tuple[int, ...]:
+    heads = heads_per_rank(layer.num_kv_heads, setup.options.tensor_parallel)
     return heads, layer.head_dim, layer.head_dim_v
 
 
-def _state(nursery: Nursery, layer: StateLayer, primary: Primary, block: int) -> Page:
+def _state(setup: Setup, layer: StateLayer, primary: Primary, block: int) -> Page:
     return Page(
         kind=STATE,
         format="",
         shape=layer.tensors,
         block=block,
         token_bytes=0,
-        state_bytes=nursery.state_bytes(layer),
+        state_bytes=setup.state_bytes(layer),
         padded_bytes=primary.state_page_bytes,
     )
 
 
-def _window(nursery: Nursery, page: Page, primary: Primary) -> Page:
-    tile, shared = nursery.format.tile, primary.state_page_bytes
-    if tile is not None and page.format != nursery.format.name and shared is not None:
+def _window(setup: Setup, page: Page, primary: Primary) -> Page:
+    tile, shared = setup.format.tile, primary.state_page_bytes
+    if tile is not None and page.format != setup.format.name and shared is not None:
         return _beside_tiles(page, primary.block, shared, tile)
     assert page.backend is not None
-    block = _window_block(page, page.backend, primary, nursery.rules)
+    block = _window_block(page, page.backend, primary, setup.rules)
     return _padded_to(page.with_block(block), primary.shared_page_bytes)
 
 

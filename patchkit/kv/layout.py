@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from patchkit.kv.align import Primary, align_to_states, align_to_wider, first_block
-from patchkit.kv.birth import Nursery, born
+from patchkit.kv.birth import Setup, born
 from patchkit.kv.capacity import Needs, has_drafter, tokens_in_flight
 from patchkit.kv.grouping import Group, group, is_one_group
 from patchkit.kv.kernel_blocks import common_block
@@ -35,19 +35,19 @@ class Layout:
     notes: tuple[str, ...]
 
 
-def lay_out(nursery: Nursery, max_model_len: int) -> Layout:
+def lay_out(setup: Setup, max_model_len: int) -> Layout:
     """Return the layout of a whole model; refused where the release cannot serve it."""
-    model, options, rules = nursery.model, nursery.options, nursery.rules
+    model, options, rules = setup.model, setup.options, setup.rules
     mode, told = cache_mode(model, options, rules) if model.states else ("none", None)
     checkpoints = bool(model.states) and keeps_checkpoints(mode, options, rules)
-    primary = _primary(nursery, mode, checkpoints)
+    primary = _primary(setup, mode, checkpoints)
     states_block = primary.state_block or _states_block(primary, mode, max_model_len)
-    at_birth = tuple(born(nursery, layer, primary, states_block) for layer in model.layers)
+    at_birth = tuple(born(setup, layer, primary, states_block) for layer in model.layers)
     needs = Needs(
         tokens_in_flight(model, options, rules), mode, options.draft_tokens, int(checkpoints)
     )
     by = Promotion(
-        _named(options, model),
+        _named(options, model, rules),
         rules,
         mode,
         max_model_len,
@@ -57,7 +57,7 @@ def lay_out(nursery: Nursery, max_model_len: int) -> Layout:
     _check_values(at_birth, rules)
     pages, groups = _grouped(at_birth, by)
     unit = match_unit(groups, primary.block, mode, options, rules)
-    check_tile(unit, nursery.format.tile, nursery.format.name)
+    check_tile(unit, setup.format.tile, setup.format.name)
     sharing = group_step(groups, pages, options.pipeline_parallel)
     return Layout(
         born=at_birth,
@@ -70,16 +70,15 @@ def lay_out(nursery: Nursery, max_model_len: int) -> Layout:
     )
 
 
-def _named(options: Options, model: Model) -> Options:
-    """Return the options with the backend that vLLM names by itself on a CPU.
-
-    That is TRITON_ATTN for Gemma 4 with heads of several sizes (Gemma4Config of models/config.py),
-    in place of which a CPU takes its own. On CUDA it depends on whether the card has FA4.
-    """
+def _named(options: Options, model: Model, rules: Rules) -> Options:
+    """Return the options with the backend that vLLM names by itself on a CPU."""
     sizes = {layer.head_dim for layer in model.attention if not layer.drafter}
     if options.backend or options.platform != "cpu" or len(sizes) == 1:
         return options
-    return replace(options, backend="TRITON_ATTN") if "Gemma4" in model.architecture else options
+    for beginning, backend in rules.backend_of_mixed_heads.items():
+        if model.architecture.startswith(beginning):
+            return replace(options, backend=backend)
+    return options
 
 
 def _states_block(primary: Primary, mode: str, max_model_len: int) -> int:
@@ -87,18 +86,18 @@ def _states_block(primary: Primary, mode: str, max_model_len: int) -> int:
     return primary.block if mode == "align" else max_model_len
 
 
-def _primary(nursery: Nursery, mode: str, checkpoints: bool) -> Primary:
-    model, options, rules = nursery.model, nursery.options, nursery.rules
-    backends = list(dict.fromkeys(nursery.served(layer).backend for layer in model.attention))
+def _primary(setup: Setup, mode: str, checkpoints: bool) -> Primary:
+    model, options, rules = setup.model, setup.options, setup.rules
+    backends = list(dict.fromkeys(setup.served(layer).backend for layer in model.attention))
     if not backends:
         return Primary(options.block_size or 16)
     primary = Primary(first_block(backends, options.block_size, options.platform, rules))
-    first = _first_of_target(nursery)
+    first = _first_of_target(setup)
     if model.is_hybrid:
         primary = align_to_states(
             primary.block,
-            nursery.token_bytes(first),
-            max(nursery.state_bytes(layer) for layer in model.states),
+            setup.token_bytes(first),
+            max(setup.state_bytes(layer) for layer in model.states),
             backends,
             mode=mode,
             chunk=model.states[0].chunk,
@@ -106,27 +105,27 @@ def _primary(nursery: Nursery, mode: str, checkpoints: bool) -> Primary:
             rules=rules,
         )
         _check_batch(primary, mode, options, rules)
-    if nursery.stays_wider(first):
-        primary = _beside_wider(nursery, primary, first, backends[0])
+    if setup.stays_wider(first):
+        primary = _beside_wider(setup, primary, first, backends[0])
     return primary
 
 
-def _first_of_target(nursery: Nursery) -> AttentionLayer:
+def _first_of_target(setup: Setup) -> AttentionLayer:
     """Return the layer whose heads a release takes for those of the model, as config.json has them.
 
     Values are taken to be as wide as keys.
     """
-    first = next(layer for layer in nursery.model.attention if not layer.drafter)
+    first = next(layer for layer in setup.model.attention if not layer.drafter)
     return AttentionLayer(first.index, first.num_kv_heads, first.head_dim, first.head_dim)
 
 
 def _beside_wider(
-    nursery: Nursery, primary: Primary, first: AttentionLayer, backend: Backend
+    setup: Setup, primary: Primary, first: AttentionLayer, backend: Backend
 ) -> Primary:
     """Return the block where the first layer stays wider: its backend knows of no packing."""
-    heads = heads_per_rank(first.num_kv_heads, nursery.options.tensor_parallel)
+    heads = heads_per_rank(first.num_kv_heads, setup.options.tensor_parallel)
     elements = 2 * heads * first.head_dim
-    wider = elements * ITEM_BYTES[nursery.model.dtype]
+    wider = elements * ITEM_BYTES[setup.model.dtype]
     return align_to_wider(primary, elements, wider, backend)
 
 

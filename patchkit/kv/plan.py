@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from patchkit.errors import PatchkitError
-from patchkit.kv.birth import Nursery
+from patchkit.kv.birth import Setup
 from patchkit.kv.capacity import (
     NULL_BLOCKS,
     block_bytes,
@@ -36,12 +36,12 @@ def plan(
     rules = rules_for(release)
     _check(options)
     try:
-        nursery = Nursery(model, kv_format, formats, options, rules)
+        setup = Setup(model, kv_format, formats, options, rules)
         _check_format(kv_format, options, rules)
         check_tensor_parallel(model, options.tensor_parallel)
         most = options.max_model_len or model.max_model_len
-        layout = lay_out(nursery, most)
-        return _planned(nursery, layout, most)
+        layout = lay_out(setup, most)
+        return _planned(setup, layout, most)
     except RefusedError as refused:
         return Refusal(
             kv_format.name, rules.release, refused.reason, refused.expected, refused.hint
@@ -102,32 +102,32 @@ class Stage:
         return max(0, self.available_bytes // self.block_bytes)
 
 
-def _stages(nursery: Nursery, layout: Layout) -> list[Stage]:
+def _stages(setup: Setup, layout: Layout) -> list[Stage]:
     found = []
-    for number, places in enumerate(stages(nursery.model, nursery.options.pipeline_parallel), 1):
+    for number, places in enumerate(stages(setup.model, setup.options.pipeline_parallel), 1):
         size = block_bytes(layout.groups, layout.pages, places)
         if size == 0:
             raise RefusedError(f"pipeline stage {number} has no layer with a cache")
-        tail = sum(_tail_bytes(nursery, place) for place in places)
-        tail *= nursery.options.max_num_seqs
-        found.append(Stage(places, size, tail, nursery.options.memory_bytes - tail))
+        tail = sum(_tail_bytes(setup, place) for place in places)
+        tail *= setup.options.max_num_seqs
+        found.append(Stage(places, size, tail, setup.options.memory_bytes - tail))
     return found
 
 
-def _tail_bytes(nursery: Nursery, place: int) -> int:
+def _tail_bytes(setup: Setup, place: int) -> int:
     """Return the 16-bit rows that one request keeps in one layer, beside its pages."""
-    layer = nursery.model.layers[place]
+    layer = setup.model.layers[place]
     if not isinstance(layer, AttentionLayer):
         return 0
-    heads = heads_per_rank(layer.num_kv_heads, nursery.options.tensor_parallel)
-    return nursery.served(layer).format.tail_bytes(
-        heads, layer.head_dim, layer.head_dim_v, nursery.options.draft_tokens
+    heads = heads_per_rank(layer.num_kv_heads, setup.options.tensor_parallel)
+    return setup.served(layer).format.tail_bytes(
+        heads, layer.head_dim, layer.head_dim_v, setup.options.draft_tokens
     )
 
 
-def _planned(nursery: Nursery, layout: Layout, most: int) -> Plan:
-    options, rules = nursery.options, nursery.rules
-    stage = min(_stages(nursery, layout), key=lambda each: each.num_blocks)
+def _planned(setup: Setup, layout: Layout, most: int) -> Plan:
+    options, rules = setup.options, setup.rules
+    stage = min(_stages(setup, layout), key=lambda each: each.num_blocks)
     kinds = _kinds(layout, stage)
     blocks = partial(blocks_of, kinds)
 
@@ -148,7 +148,7 @@ def _planned(nursery: Nursery, layout: Layout, most: int) -> Plan:
     concurrency = stage.num_blocks / blocks(most)
     state_blocks = blocks_of([kind for kind in kinds if kind.kind == STATE], most)
     return Plan(
-        format=nursery.format.name,
+        format=setup.format.name,
         release=rules.release,
         options=options,
         max_model_len=most,
@@ -166,9 +166,9 @@ def _planned(nursery: Nursery, layout: Layout, most: int) -> Plan:
         concurrency=concurrency,
         longest=longest_tokens,
         fits=longest_tokens == most,
-        limit=_limit(nursery, kinds, longest_tokens, most),
+        limit=_limit(setup, kinds, longest_tokens, most),
         steps=layout.steps,
-        notes=_notes(nursery, layout, stage, blocks(longest_tokens), most),
+        notes=_notes(setup, layout, stage, blocks(longest_tokens), most),
         resident=resident,
     )
 
@@ -206,9 +206,9 @@ def _members(places: Sequence[int], stage: Stage) -> int:
     return len(set(places) & set(stage.places))
 
 
-def _limit(nursery: Nursery, kinds: Sequence[Kind], longest_tokens: int, most: int) -> str:
+def _limit(setup: Setup, kinds: Sequence[Kind], longest_tokens: int, most: int) -> str:
     if longest_tokens == most:
-        whose = "model's maximum" if most == nursery.model.max_model_len else "maximum asked for"
+        whose = "model's maximum" if most == setup.model.max_model_len else "maximum asked for"
         return f"the {whose}, {most:,} tokens"
     held: dict[str, int] = {}
     for kind in kinds:
@@ -219,10 +219,8 @@ def _limit(nursery: Nursery, kinds: Sequence[Kind], longest_tokens: int, most: i
     return f"memory: {held[chief]:,} of {total:,} blocks of a request hold {HELD[chief]}"
 
 
-def _notes(
-    nursery: Nursery, layout: Layout, stage: Stage, blocks: int, most: int
-) -> tuple[str, ...]:
-    model, kv_format, options, rules = nursery.model, nursery.format, nursery.options, nursery.rules
+def _notes(setup: Setup, layout: Layout, stage: Stage, blocks: int, most: int) -> tuple[str, ...]:
+    model, kv_format, options, rules = setup.model, setup.format, setup.options, setup.rules
     notes = [*model.notes, *layout.notes]
     if kv_format.needs is not None:
         notes.append(f"{kv_format.name} needs {kv_format.needs}")

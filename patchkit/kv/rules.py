@@ -64,6 +64,7 @@ class Rules:
     has_prefix_match_unit: bool
     single_group_unit_checked: bool
     states_apart: str  # "block" or "mode"
+    backend_of_mixed_heads: Mapping[str, str]  # by what an architecture begins with
     promotion: bool
     cpu_formats: tuple[str, ...]
     backends: Mapping[str, Backend]

@@ -25,7 +25,7 @@ with warnings.catch_warnings():  # vLLM's own imports warn, and a warning is an 
     warnings.simplefilter("ignore")
     from vllm.v1.attention.backend import AttentionBackend
 
-from patchkit.kv.birth import Nursery
+from patchkit.kv.birth import Setup
 from patchkit.kv.formats import read_formats
 from patchkit.kv.layers import AttentionLayer, Layer, Model, StateLayer, StateTensor
 from patchkit.kv.layout import Layout, lay_out
@@ -209,8 +209,8 @@ def figures(made_up: Model, name: str, asked: Options) -> tuple[Plan, Layout] | 
     planned = plan(made_up, FORMATS.get(name), asked, RELEASE, formats=FORMATS)
     if isinstance(planned, Refusal):
         return planned
-    nursery = Nursery(made_up, FORMATS.get(name), FORMATS, asked, RULES)
-    layout = lay_out(nursery, asked.max_model_len or made_up.max_model_len)
+    setup = Setup(made_up, FORMATS.get(name), FORMATS, asked, RULES)
+    layout = lay_out(setup, asked.max_model_len or made_up.max_model_len)
     return planned, layout
 
 
