@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from packaging.version import Version
+
+from patchkit.kv.shipped import shipped_table
 
 QUOTIENT = "hidden_size / num_attention_heads"
 HEADS = "num_attention_heads"
@@ -131,7 +131,5 @@ def _family(entry: Mapping[str, Any]) -> Family:
     return Family(**values)
 
 
-@cache
 def _table() -> Mapping[str, Any]:
-    source = resources.files("patchkit.kv").joinpath("families.toml")
-    return tomllib.loads(source.read_text(encoding="utf-8"))
+    return shipped_table("patchkit.kv", "families.toml")

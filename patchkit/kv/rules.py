@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
 from patchkit.errors import PatchkitError
-
-TABLE = "kv_rules.toml"
+from patchkit.kv.shipped import shipped_table
 
 
 @dataclass(frozen=True)
@@ -110,9 +106,8 @@ def modelled() -> tuple[str, ...]:
     return tuple(_table()["releases"])
 
 
-@cache
-def _table() -> dict[str, Any]:
-    return tomllib.loads(files("patchkit.vllm").joinpath(TABLE).read_text())
+def _table() -> Mapping[str, Any]:
+    return shipped_table("patchkit.vllm", "kv_rules.toml")
 
 
 def _at(dated: Mapping[str, Any], version: Version) -> Any:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from packaging.version import Version
 
 from patchkit.kv.amounts import GIB
+from patchkit.kv.shipped import shipped_table
 
 
 @dataclass(frozen=True)
@@ -23,10 +22,8 @@ class Batch:
     ground: str
 
 
-@cache
-def _table() -> dict[str, Any]:
-    text = resources.files("patchkit.vllm").joinpath("serve_defaults.toml").read_text("utf-8")
-    return tomllib.loads(text)
+def _table() -> Mapping[str, Any]:
+    return shipped_table("patchkit.vllm", "serve_defaults.toml")
 
 
 def default_utilisation() -> Decimal:

@@ -6,8 +6,8 @@ import pytest
 
 from patchkit.kv.grouping import Group
 from patchkit.kv.pages import FULL, STATE, Page
-from patchkit.kv.planned import Refusal
-from patchkit.kv.prefix import match_unit
+from patchkit.kv.planned import Refusal, RefusedError
+from patchkit.kv.prefix import check_tile, match_unit
 from patchkit.kv.rules import rules_for
 from tests.kv.mixes import (
     GIB,
@@ -87,6 +87,16 @@ def test_another_unit_than_the_block_of_the_only_group(release: str, starts: boo
         )
         assert found.expected == "16 or none"
     planned(model(*full(2)), "auto", options(GIB, prefix_match_unit=16), release)
+
+
+@pytest.mark.parametrize(("unit", "whole"), [(128, True), (2176, True), (64, False), (192, False)])
+def test_a_unit_holds_whole_tiles(unit: int, whole: bool) -> None:
+    if whole:
+        check_tile(unit, 128, "tiled")
+        return
+    with pytest.raises(RefusedError) as refusal:
+        check_tile(unit, 128, "tiled")
+    assert refusal.value.expected == "a multiple of 128"
 
 
 def test_a_release_without_a_unit() -> None:

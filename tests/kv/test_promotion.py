@@ -164,6 +164,25 @@ class TestFollowers:
         }
         assert blocks == {"TRITON_ATTN": 544, "FLASH_ATTN": 16, None: 16}
 
+    def test_what_a_cpu_counts_as_named_is_not_named_on_a_card(self) -> None:
+        """vLLM names TRITON_ATTN for Gemma 4 with two head sizes only where the card has no FA4."""
+        gemma = replace(self.SIX, architecture="Gemma4ForCausalLM")
+        assert kind(self.of(gemma, "auto", 400), "window").block == 16
+
+    @pytest.mark.parametrize(
+        ("size", "backend", "block"),
+        [(128, None, 32), (128, "CPU_ATTN", 288), (64, None, 288)],
+    )
+    def test_heads_of_one_size_name_no_backend(
+        self, size: int, backend: str | None, block: int
+    ) -> None:
+        """Pages of 425,984 bytes for 416 tokens, and windows of 3 x 128 in 49,152 for 32."""
+        mix = model(*full(1, 256 // size, size), *windows(1, 3, 128, 512, first=1))
+        gemma = replace(mix, architecture="Gemma4ForCausalLM")
+        how = options(20 << 30, prefix_caching=False, block_size=416, platform="cpu")
+        found = planned(gemma, "auto", replace(how, backend=backend), "0.29.0")
+        assert kind(found, "window").block == block
+
     @pytest.mark.parametrize("drafts", [0, 1])
     def test_a_drafter_may_have_another_backend(self, drafts: int) -> None:
         found = self.of(self.SIX, "auto", 400, backend="TRITON_ATTN", draft_tokens=drafts)
