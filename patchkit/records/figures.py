@@ -30,11 +30,11 @@ _WORDS = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
     "ten": 10, "twelve": 12, "twenty": 20, "hundred": 100, "thousand": 1000,
 }  # fmt: skip
-_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\d])"
-_START = r"(?<![\w.])(?<!\d,)"
+_NUMBER = r"[-−]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d*\.\d+|\d+)(?:[eE][-+]?\d+)?(?!\d)"
+_START = r"(?<![^\W_])(?<!\.)(?<!\d,)"  # an underscore may be emphasis
 _BETWEEN = r"(?:\s*(?:/|–|—|-|±|\bto\b|\band\b|\bor\b|,\s)\s*)"
 _LISTED = re.compile(
-    rf"{_START}{_NUMBER}(?:{_BETWEEN}{_NUMBER})*(?P<unit>[\s\u00a0\u202f-]{{0,2}}{PATTERN})(?![\w])"
+    rf"{_START}{_NUMBER}(?:{_BETWEEN}{_NUMBER})*(?P<unit>[\s\u00a0\u202f-]{{0,2}}{PATTERN})(?![^\W_])"
 )
 # 4 × 256 is a shape
 _SHAPE = re.compile(r"\d[\s\u00a0]*[×x]$")
@@ -81,8 +81,10 @@ def _in_prose(text: str) -> Iterator[Figure]:
 
 
 def _figure(number: str, start: int, number_end: int, end: int, unit: Unit) -> Figure:
-    value = Decimal(number.replace(",", ""))
-    return Figure(start, number_end, end, value, len(number.partition(".")[2]), unit)
+    value = Decimal(number.replace(",", "").replace("−", "-"))
+    exponent = value.as_tuple().exponent
+    decimals = max(0, -exponent) if isinstance(exponent, int) else 0
+    return Figure(start, number_end, end, value, decimals, unit)
 
 
 def parse_number(text: str) -> Figure | None:
