@@ -267,7 +267,9 @@ def _hold(judged: _Text, mark: Mark, figure: Figure | None, value: Decimal, unit
     if figure is None:
         text = _joined(number, wanted) if wanted else number
         judged.edits.append((mark.start, mark.end, text))
-        judged.found("mismatched", mark.start, f"nothing is filled in, {_source(mark)} gives {text}")
+        judged.found(
+            "mismatched", mark.start, f"nothing is filled in, {_source(mark)} gives {text}"
+        )
         return
     shown = judged.text[figure.start : figure.number_end]
     same = figure.value == Decimal(number.replace(",", "")) and not shown[:1].isalpha()
