@@ -88,11 +88,6 @@ def count_splits(units: int, unsplit: int, device: Device) -> int:
     return max(1, min(device.sm_count // unsplit, PROGRAMS_PER_SM * device.sm_count // units))
 
 
-def largest_split(num_kv_heads: int, device: Device) -> int:
-    """Return the most parts that any call has."""
-    return max(1, device.sm_count // num_kv_heads)
-
-
 def choose_plan(shape: Shape, device: Device, requests: int, max_query_len: int) -> Plan:
     """Return the plan of a call for its shape and its longest query."""
     block_m, block_n, warps, most_stages = _tile(shape, max_query_len * shape.ratio)
