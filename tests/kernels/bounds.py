@@ -35,8 +35,8 @@ from kvarn_port.reference.verify_attention import (
 from tests.kernels.caches import Call
 
 ROUNDOFF = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11, torch.float32: 2.0**-24}
-# What may be lost of a number however small it is: half of fp16's spacing; elsewhere everything under
-# the smallest normal, since a GPU's exp2 flushes it to 0.
+# What may be lost of a number however small it is: half of fp16's spacing; elsewhere everything
+# under the smallest normal, since a GPU's exp2 flushes it to 0.
 LOST = {torch.bfloat16: 2.0**-126, torch.float16: 2.0**-25, torch.float32: 2.0**-126}
 
 # Relative RMS over a whole output. Rounding errors are nearly uniform: two of them (weights and

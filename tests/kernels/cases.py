@@ -84,24 +84,26 @@ class Case:
         return ",".join(words)
 
 
-# By name, for pages of a size: (tokens, query tokens) of every request.
-REQUESTS = {
-    "one token": lambda block: ((1,), (1,)),
-    "shorter than a tile": lambda block: ((5,), (3,)),
-    "decode": lambda block: ((140, 3), (1, 1)),
-    "at the end of a page": lambda block: ((block, block + 1), (1, 2)),
-    "ragged": lambda block: ((150, 9), (4, 1)),
-    "padding": lambda block: ((0, 30, 0, 70, 0), (0, 1, 0, 3, 0)),
-    "all are asked": lambda block: ((9,), (9,)),
-}
+def requests_for(block_size: int) -> dict[str, tuple[Counts, Counts]]:
+    """Return short batches by name: the tokens and the query tokens of every request."""
+    return {
+        "one token": ((1,), (1,)),
+        "shorter than a tile": ((5,), (3,)),
+        "decode": ((140, 3), (1, 1)),
+        "at the end of a page": ((block_size, block_size + 1), (1, 2)),
+        "ragged": ((150, 9), (4, 1)),
+        "padding": ((0, 30, 0, 70, 0), (0, 1, 0, 3, 0)),
+        "all are asked": ((9,), (9,)),
+    }
 
-# (key heads, query heads of each): one tile of 64 rows holds 64, 21, 10, 8 and 4 tokens of them, and
-# not one of 80; an odd number of key heads leaves int8's rows at other addresses.
+
+# (key heads, query heads of each): one tile of 64 rows holds 64, 21, 10, 8 and 4 tokens of them,
+# and not one of 80; an odd number of key heads leaves int8's rows at other addresses.
 HEADS = ((3, 1), (2, 3), (2, 6), (1, 8), (2, 16), (1, 80))
 
 SMALL: dict[str, tuple[Any, ...]] = {
+    "requests": tuple(requests_for(16)),
     "format": tuple(FORMATS),
-    "requests": tuple(REQUESTS),
     "heads": HEADS,
     "inputs": INPUTS,
     "block_size": (16, 48, 128, 432, 448),
@@ -128,7 +130,11 @@ LISTED: tuple[tuple[Counts, int], ...] = (
 )
 
 LONG: dict[str, tuple[Any, ...]] = SMALL | {
-    "requests": (*((seq, (q,) * len(seq)) for seq, q in LISTED), ((3000,), (200,)), ((777,), (33,))),
+    "requests": (
+        *((seq, (q,) * len(seq)) for seq, q in LISTED),
+        ((3000,), (200,)),
+        ((777,), (33,)),
+    ),
     "heads": (*HEADS, (4, 6), (8, 8)),
 }
 
@@ -136,7 +142,7 @@ LONG: dict[str, tuple[Any, ...]] = SMALL | {
 def small_cases(path: str | None = None) -> list[Case]:
     """Return short calls that show every pair of SMALL's values."""
     return [
-        _case(row, REQUESTS[row["requests"]](row["block_size"]), path, number)
+        _case(row, requests_for(row["block_size"])[row["requests"]], path, number)
         for number, row in enumerate(pairwise(SMALL))
     ]
 
@@ -156,7 +162,7 @@ def _case(row: dict[str, Any], lengths: tuple[Counts, Counts], path: str | None,
 
 
 def listed_cases(path: str | None = None) -> list[Case]:
-    """Return the requests of kvarn.md §8.2 in every format and head size, with its blocks of 432."""
+    """Return kvarn.md §8.2's requests in every format and head size, in its blocks of 432."""
     return [
         Case(
             seq_lens,
