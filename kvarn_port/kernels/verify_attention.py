@@ -2,10 +2,13 @@
 
 out[i] = softmax(scale q[i] K^T, causal and within the window) V, keys read through a block table.
 
-Two kernels: `attend` (verify_attend.py) leaves a part for every split of the keys, `combine` below
-weighs the parts of a row in the order of the splits. Grid of `combine`: (requests x longest query,
-query heads, parts of D); one program a query token, head and DIMS dimensions. Source: kvarn.md 8.1,
-8.2.
+Two kernels: `attend` (verify_attend.py) leaves a part for every split of the keys; `combine` below
+weighs the parts of a row in the order of the splits and skips those whose maximum is -inf. Another
+first stage may stand for `attend` that leaves such parts: verify_int8.py, for Hopper, with `fits`
+(call, device), `choose_plan` (as here) and `launch` (call, plan, scratch).
+
+Grid of `combine`: (requests x longest query, query heads, parts of D); one program a query token,
+head and DIMS dimensions. Source: kvarn.md 8.1, 8.2.
 """
 
 from __future__ import annotations
@@ -152,7 +155,9 @@ def verify_attention(
 def _choose_path(call: Call, scratch: Scratch, path: str | None) -> str:
     """Return the path that is asked for, or the fastest that reads this cache."""
     fits = {
-        "int8": verify_int8 is not None and verify_int8.fits(call, scratch.device),
+        "int8": verify_int8 is not None
+        and not call.precise
+        and verify_int8.fits(call, scratch.device),
         "tma": scratch.device.has_tma and _tma_steps(call) is not None,
         "pointer": True,
     }
