@@ -3,7 +3,7 @@
 With weights p, scores s and values v of a query row, u the unit roundoff of what is rounded (the
 largest relative error of rounding to nearest: 2⁻⁸ bf16, 2⁻¹¹ fp16, 2⁻²⁴ float32):
 
-    |err| ≤ (u_p + γ)·Σ p|v| + Σ p·ε|v − out| · e^(2 max ε) + η·Σ|v| / l + u_out·|out|
+    |err| ≤ (u_p + γ)·Σ p|v| + Σ p·ε|v − out| · e^(2 max ε) + η·Σ|c|·max(p·t) + u_out·|out|
     ε_t = γ·scale·Σ|q·k̂_t|
 
 - u_p: the weight (with int8 times the scale of its value) is rounded to the dtype of the second
@@ -12,8 +12,9 @@ largest relative error of rounding to nearest: 2⁻⁸ bf16, 2⁻¹¹ fp16, 2⁻
   multiply its float32 result, so that a score has the error of a float32 sum alone. It moves each
   weight by e^ε, and what moves all alike cancels: hence v − out.
 - γ: float32 sums; of head_dim products, then of a tile's, with one rescaling a tile.
-- η: weights under fp16's smallest normal lose up to half of its spacing, 2⁻²⁵, each, however small
-  they are; l = Σ e^(s − max s).
+- η: a weight under fp16's smallest normal loses up to half of fp16's spacing, η = 2⁻²⁵ of the
+  row's largest weight, 1 before the division by the sum. t, c: with int8 the scale of a value and
+  its code; else 1 and the value.
 - u_out: the output's own rounding, with its smallest spacing.
 
 kvarn.md §13 has the same bound with max ε in place of Σ p·ε, and 2⁻⁹ and 2⁻¹² for u, which are
@@ -95,7 +96,13 @@ def _request_truth(
     sum_gamma = ROUNDOFF[torch.float32] * (256 + 4 * (seq_len // 32))
     absolute = weighted_values(weights, values.abs())
     inner = (ROUNDOFF[operand] * (operand != torch.float32) + sum_gamma) * absolute + moved
-    inner += SPACING[operand] / 2 * _unweighted(weights, values.abs(), seen)
+    scales, codes = torch.ones_like(values[..., :1]), values.abs()
+    if call.value_scale is not None and call.value_scale.ndim == 3:
+        whole = torch.ones_like(call.value_cache[..., :1])
+        scales = request_tokens(whole, call.value_scale, pages, seq_len, double)
+        codes = codes / scales
+    largest = (weights * scales[..., 0].T.repeat_interleave(ratio, 0)[:, None]).amax(2, True)
+    inner += SPACING[operand] / 2 * weighted_values(largest * seen, codes)
     out = call.query.dtype
     return output, inner + ROUNDOFF[out] * (output.abs() + inner) + SPACING[out]
 
@@ -103,14 +110,6 @@ def _request_truth(
 def _operand(call: Call) -> torch.dtype:
     """Return the dtype of the weights in the second dot."""
     return call.query.dtype
-
-
-def _unweighted(
-    weights: torch.Tensor, values: torch.Tensor, seen: torch.Tensor
-) -> torch.Tensor:
-    """Return Σ|v| / l of the keys that are seen; 1 / l is the largest weight."""
-    largest = weights.amax(dim=2, keepdim=True)
-    return weighted_values(largest * seen, values)
 
 
 def worst(output: torch.Tensor, exact: Truth) -> float:

@@ -51,13 +51,18 @@ def make(case: Case, device: str) -> Call:
     random = torch.Generator().manual_seed(case.seed)
     pages = shuffled_pages(case, random)
     block_count = sum(len(row) for row in pages) + SPARE_PAGES
-    pool = empty_pool(case, block_count, device)
+    return lay(case, empty_pool(case, block_count, device), pages, random)
+
+
+def lay(case: Case, pool: Views, pages: list[list[int]], random: torch.Generator) -> Call:
+    """Return the call of a case whose tokens are put into these pages of a pool."""
+    device = str(pool.key.device)
     scales = fill_pool(case, pool, pages, random)
     return Call(
         query=make_query(case, random).to(device),
         key_cache=pool.key,
         value_cache=pool.value,
-        block_table=make_table(pages, block_count, device),
+        block_table=make_table(pages, pool.key.shape[0], device),
         query_start=running_total(case.query_lens, device),
         seq_lens=torch.tensor(case.seq_lens, dtype=torch.int32, device=device),
         max_query_len=max(case.query_lens),
@@ -94,32 +99,37 @@ def make_table(pages: list[list[int]], block_count: int, device: str) -> torch.T
 
 def empty_pool(case: Case, block_count: int, device: str) -> Views:
     """Return the views of a pool that holds nothing but garbage."""
-    dtype = getattr(torch, FORMATS[case.format].cache)
-    content, scale = content_bytes(case), 4 if dtype == torch.int8 else 0
-    page = case.block_size * case.kv_heads * content
+    page = case.block_size * case.kv_heads * content_bytes(case)
     padding, begin = {"NHD padded": (1024, 4096), "HND odd": (24, 8)}.get(case.layout, (0, 0))
-    raw = torch.full((begin + block_count * (page + padding),), 0xFF, dtype=torch.uint8)
+    size_bytes = begin + block_count * (page + padding)
+    storage = torch.full((size_bytes,), 0xFF, dtype=torch.uint8, device=device)
+    pool = views(case, storage, block_count, page + padding, begin)
+    if pool.key_scale is not None:
+        pool.key.fill_(-128)
+        pool.value.fill_(-128)
+    return pool
+
+
+def views(
+    case: Case, storage: torch.Tensor, block_count: int, page_stride: int, begin: int = 0
+) -> Views:
+    """Return the views of a pool in bytes whose pages are `page_stride` bytes apart."""
+    dtype, content = getattr(torch, FORMATS[case.format].cache), content_bytes(case)
     tokens, heads = case.kv_heads * content, content  # strides in bytes, NHD
     if case.layout.startswith("HND"):
         tokens, heads = content, case.block_size * content
 
-    storage, half = raw.to(device), content // 2
-
     def view(at: int, width: int, of: torch.dtype) -> torch.Tensor:
         size = of.itemsize
-        typed = storage.view(of)
         shape = (block_count, case.block_size, case.kv_heads, width)
-        strides = ((page + padding) // size, tokens // size, heads // size, 1)
-        return typed.as_strided(shape, strides, (begin + at) // size)
+        strides = (page_stride // size, tokens // size, heads // size, 1)
+        return storage.view(of).as_strided(shape, strides, (begin + at) // size)
 
-    data = half - scale
-    key, value = (view(at, data // dtype.itemsize, dtype) for at in (0, half))
-    if not scale:
+    key, value = (view(at, case.head_dim, dtype) for at in (0, content // 2))
+    if dtype != torch.int8:
         return Views(key, value, None, None)
-    key.fill_(-128)
-    value.fill_(-128)
-    scales = [view(at + data, 1, torch.float32)[..., 0] for at in (0, half)]
-    return Views(key, value, *scales)
+    behind = (case.head_dim, content // 2 + case.head_dim)
+    return Views(key, value, *(view(at, 1, torch.float32)[..., 0] for at in behind))
 
 
 def content_bytes(case: Case) -> int:

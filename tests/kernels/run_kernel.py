@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
 
 import torch
 
@@ -25,6 +24,17 @@ def scratch_for(call: Call, **more: int) -> Scratch:
     return Scratch.allocate(**(sizes | more), device=call.query.device)
 
 
+def parts(scratch: Scratch) -> list[torch.Tensor]:
+    """Return the tensors of a scratch."""
+    found = [getattr(scratch, field.name) for field in fields(scratch)]
+    return [part for part in found if isinstance(part, torch.Tensor)]
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as bytes, in which NaN equals itself and 0 is not -0."""
+    return tensor.contiguous().view(torch.uint8)
+
+
 def poison(tensor: torch.Tensor, byte: int) -> None:
     """Fill a contiguous tensor with a byte."""
     tensor.view(-1).view(torch.uint8).fill_(byte)
@@ -40,10 +50,8 @@ def run(
 ) -> torch.Tensor:
     """Return the kernel's output for every row of the query, those of no request among them."""
     scratch = scratch_for(call) if scratch is None else scratch
-    for field in fields(scratch):
-        part: Any = getattr(scratch, field.name)
-        if isinstance(part, torch.Tensor):
-            poison(part, byte)
+    for part in parts(scratch):
+        poison(part, byte)
     output = torch.empty(call.query.shape, dtype=call.query.dtype, device=call.query.device)
     poison(output, byte)
     arguments = {field.name: getattr(call, field.name) for field in fields(call)}
