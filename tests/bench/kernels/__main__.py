@@ -130,8 +130,11 @@ def measured(
     if asked.device == "cuda":
         start = time.monotonic()
         compiled = [column for column in columns if column.startswith(("ours", "unified"))]
-        for problem in running.warm(whole.name, todo, compiled, "cuda", running.cores()):
+        problems = running.warm(whole.name, todo, compiled, "cuda", running.cores())
+        for problem in problems[:8]:
             print(f"compiling: {problem}")
+        if len(problems) > 8:
+            print(f"compiling: and {len(problems) - 8} more")
         print(f"compiled in {time.monotonic() - start:.0f} s", flush=True)
     replays = asked.replays or (2 if asked.device == "cpu" else 20)
     running.measured(whole.name, cases, columns, rows, asked.device, replays)

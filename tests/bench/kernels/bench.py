@@ -30,6 +30,7 @@ class Bench:
         self.suite, self.cases, self.device, self.replays = suite, cases, device, replays
         self.rotated = TINY_ROTATED_BYTES if device == "cpu" else ROTATED_BYTES
         self.pools: dict[str, Pool] = {}
+        self.broken = False  # an error left the device unusable for this process
 
     @cached_property
     def copy_gbps(self) -> float:
@@ -50,6 +51,8 @@ class Bench:
         Shapes, strides and so what is compiled are those of the case; its requests share blocks.
         """
         peer = PEERS[column]
+        if peer.available():
+            return None
         key = f"{peer.kv_format} {case.context}"
         if key not in self.pools:
             blocks = 1 + case.blocks // case.batch
@@ -76,6 +79,8 @@ class Bench:
             made = self._ready(case, PEERS[column])
             if isinstance(made, Row):
                 yield made
+                if self.broken:
+                    raise SystemExit(f"{column}: {made.reason}")
             else:
                 errors[column], ready[column] = made
         begun(case, "")
@@ -103,6 +108,7 @@ class Bench:
             torch.cuda.empty_cache()
             return Row(case, peer.name, "skipped", _first_line(error))
         except Exception as error:  # a peer's failure is a row of the table
+            self.broken = self._is_broken()
             return Row(case, peer.name, "failed", f"{type(error).__name__}: {_first_line(error)}")
 
     def _error(self, inputs: Inputs, calls: Sequence[Callable[[], Any]]) -> float:
@@ -117,7 +123,18 @@ class Bench:
         return worst
 
     def _free_bytes(self) -> int:
-        return torch.cuda.mem_get_info()[0] if self.device == "cuda" else 1 << 40
+        if self.device == "cpu":
+            return 1 << 40
+        torch.cuda.empty_cache()  # what earlier cases had counts as free
+        return torch.cuda.mem_get_info()[0]
+
+    def _is_broken(self) -> bool:
+        """Whether the device still answers: after a bad address nothing does, in this process."""
+        try:
+            self._settle()
+        except RuntimeError:
+            return True
+        return False
 
     def _settle(self) -> None:
         if self.device == "cuda":

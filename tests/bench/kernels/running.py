@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -65,12 +65,18 @@ def child(connection: Connection, name: str, todo: Pending, device: str, replays
 
 
 def measured(
-    name: str, cases: Sequence[Case], columns: Sequence[str], rows: Rows, device: str, replays: int
+    name: str,
+    cases: Sequence[Case],
+    columns: Sequence[str],
+    rows: Rows,
+    device: str,
+    replays: int,
+    measure: Callable[..., None] = child,
 ) -> None:
     """Add a row for every cell that has none. A child that ends early costs what it had begun."""
     while todo := pending(cases, columns, rows):
         here, there = SPAWN.Pipe(duplex=False)
-        process = SPAWN.Process(target=child, args=(there, name, todo, device, replays))
+        process = SPAWN.Process(target=measure, args=(there, name, todo, device, replays))
         process.start()
         there.close()
         begun, why = _listened(here, rows)
@@ -81,8 +87,8 @@ def measured(
             process.kill()
         process.join()
         case, column = begun or (todo[0][0], "")
-        left = dict(todo)[case]
-        lost = [column] if column else [c for c in left if rows.get(case, c) is None]
+        # while columns are timed in turn, any of them may be the one
+        lost = [c for c in ([column] if column else dict(todo)[case]) if rows.get(case, c) is None]
         for column in lost:
             said = why if process.exitcode in (None, -9) else f"{why} (exit {process.exitcode})"
             rows.add(Row(case, column, "failed", said))
