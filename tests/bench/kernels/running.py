@@ -13,6 +13,7 @@ from tests.bench.kernels.cases import Case
 from tests.bench.kernels.rows import Row, Rows
 
 SILENCE_S = 180  # of a child, after which it hangs
+ENDED = "the process ended"
 WARM_S = 240  # for all that is compiled beforehand
 SPAWN = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA
 
@@ -83,9 +84,10 @@ def measured(
         if why is None:
             process.join()
             continue
+        process.join(None if why == ENDED else 0)
         if process.is_alive():
             process.kill()
-        process.join()
+            process.join()
         case, column = begun or (todo[0][0], "")
         # while columns are timed in turn, any of them may be the one
         lost = [c for c in ([column] if column else dict(todo)[case]) if rows.get(case, c) is None]
@@ -104,7 +106,7 @@ def _listened(here: Connection, rows: Rows) -> tuple[tuple[Case, str] | None, st
                 return begun, f"nothing was heard for {SILENCE_S} s"
             kind, value = here.recv()
         except EOFError:
-            return begun, "the process ended"
+            return begun, ENDED
         if kind == "done":
             return begun, None
         if kind == "begun":

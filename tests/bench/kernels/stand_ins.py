@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from multiprocessing.connection import Connection
 
 from tests.bench.kernels.cases import Case
@@ -65,6 +66,6 @@ def hangs(there: Connection, _: str, todo: Pending, *__: object) -> None:
         for column in columns:
             there.send(("begun", (case, column)))
             if (case, column) == (A, "two"):
-                there.poll(None)
+                threading.Event().wait()
             there.send(("row", row(case, column)))
     there.send(("done", None))
