@@ -11,7 +11,6 @@ import pytest
 BENCH = Path(__file__).parents[1] / "docs/bench"
 PAGE = (BENCH / "README.md").read_text()
 ROWS = re.findall(r"^\| (\S+) to (\S+), (\d+) \|(.*)\| \[json\]\((\S+)\) \|$", PAGE, re.MULTILINE)
-SPEED = BENCH / "speed.json"
 HISTORY = BENCH / "history.json"
 TOOLS = ("GNU patch", "git apply --3way", "git merge-file", "wiggle", "patchkit")
 
@@ -34,26 +33,9 @@ def test_the_second_run_says_what_its_records_say() -> None:
 
 
 def test_every_record_is_in_the_table() -> None:
-    named = [*(row[4] for row in ROWS), SPEED.name, HISTORY.name]
+    named = [*(row[4] for row in ROWS), HISTORY.name]
     assert sorted(named) == sorted(p.name for p in BENCH.glob("*.json"))
     assert len(ROWS) == 3
-
-
-def test_the_times_are_those_of_their_record() -> None:
-    record = json.loads(SPEED.read_text())
-    said = re.findall(r"^\| ((?:[\d.,]+ \| )+[\d.]+ to [\d.]+ \| .*) \|$", PAGE, re.MULTILINE)
-    assert [line.split(" | ") for line in said] == [
-        [
-            f"{r['hunks']:,}", str(r["files"]), str(r["patches"]), str(r["n"]),
-            f"{r['wall_s']:.2f}", f"{r['wall_s_least']:.2f} to {r['wall_s_most']:.2f}",
-            f"{r['cpu_s']:.2f}", f"{1000 * r['cpu_s'] / r['hunks']:.0f}",
-            f"{r['placing_share']:.0%}", f"{r['drift_share']:.0%}",
-        ]
-        for r in record["rows"]
-    ]  # fmt: skip
-    r = record["releases"]
-    assert f"{r['base']} onto {r['target']}, hunks from {r['later']}, seed {record['seed']}" in PAGE
-    assert f"Python {record['python']}, {record['cores']} cores" in PAGE
 
 
 def test_the_verdicts_on_history_are_those_of_their_record() -> None:

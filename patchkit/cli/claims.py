@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -76,7 +77,7 @@ def _files(config: Config, names: Sequence[str]) -> Iterator[Path]:
 
 
 def _place(config: Config, path: Path) -> str:
-    path = path.absolute()
+    path = Path(os.path.normpath(path.absolute()))
     root = config.root.absolute()
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
 

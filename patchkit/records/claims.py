@@ -119,6 +119,8 @@ def _judge(judged: _Text, mark: Mark) -> None:
     try:
         if mark.fault is not None:
             raise RefusedError("bad-mark", mark.fault)
+        if mark.whole is not None:
+            _check_lines(judged.text, mark, mark.whole)
         _check_options(mark)
         if mark.kind == "published":
             _published(judged, mark)
@@ -129,6 +131,18 @@ def _judge(judged: _Text, mark: Mark) -> None:
         judged.found(err.rule, mark.start, err.fact, err.hint)
     except PatchkitError as err:
         judged.found("bad-mark", mark.start, str(err), err.hint)
+
+
+def _check_lines(text: str, mark: Mark, whole: tuple[int, int]) -> None:
+    """Refuse a comment that begins a line with more on it: Markdown takes all of it for HTML."""
+    for at, after in ((whole[0], mark.start), (mark.end, whole[1])):
+        before = text[text.rfind("\n", 0, at) + 1 : at]
+        if not before.strip() and text[after:].partition("\n")[0].strip():
+            raise RefusedError(
+                "bad-mark",
+                "begins a line, which Markdown takes for HTML",
+                hint="put it behind the first word of the line",
+            )
 
 
 def _check_options(mark: Mark) -> None:

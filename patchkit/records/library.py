@@ -72,13 +72,14 @@ class Library:
         return self._read[name]
 
     def find(self, reference: str) -> Named:
-        """Return what `RECORD#ROW` or `RECORD#ROW.FIELD` names; refuse what is not there."""
+        """Return what `RECORD#ROW` or `RECORD#ROW.FIELD` names; refuse what is not there.
+
+        A record is named by its file, or without the day: then the newest of that run is meant.
+        """
         name, mark, row = reference.partition("#")
         if not mark or not name or not row:
             raise RefusedError("bad-mark", f"{reference!r} names no row, as in RECORD#ROW")
-        if name not in self.names():
-            raise RefusedError("missing-record", f"no record {name}", hint=near(name, self.names()))
-        record = self._record(name)
+        record = self._record(name) if name in self.names() else self._newest(name)
         if isinstance(record, PatchkitError):
             raise RefusedError("edited-record", f"record {name} {record.fact}", hint=record.hint)
         head, dot, last = row.rpartition(".")
@@ -88,6 +89,14 @@ class Library:
             return Named(record, record.rows[head], last)
         fact = f"record {name} has no row {row}"
         raise RefusedError("missing-row", fact, hint=near(row, list(record.rows)))
+
+    def _newest(self, kind: str) -> Record:
+        known = [r for r in map(self._record, self.names()) if isinstance(r, Record)]
+        found = [record for record in known if record.kind == kind]
+        if not found:
+            names = [*self.names(), *(record.kind for record in known)]
+            raise RefusedError("missing-record", f"no record {kind}", hint=near(kind, names))
+        return max(found, key=lambda record: (record.header["began"], record.name))
 
     def check(self, named: Named) -> None:
         """Refuse a row whose code is another by now, or an engine's whose tree was not verified."""

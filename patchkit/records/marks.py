@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from patchkit.errors import PatchkitError
 from patchkit.records.figures import Figure
@@ -32,7 +32,8 @@ _OPTION = re.compile(r"(?P<key>[a-z_]+)=(?:\"(?P<quoted>[^\"]*)\"|(?P<bare>[^\s\
 class Mark:
     """A mark: its kind, what it names, its options, and the span of the text that it is about.
 
-    `fault` says what is wrong with the mark itself; the rest then is not to be relied on.
+    `fault` says what is wrong with the mark itself; the rest then is not to be relied on. `whole`
+    is the span with the comments of Markdown.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Mark:
     words: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     fault: str | None = None
+    whole: tuple[int, int] | None = None
 
 
 def parse_words(kind: str, text: str) -> tuple[str, dict[str, str]]:
@@ -67,7 +69,8 @@ def comment_marks(comments: Sequence[tuple[int, str]]) -> Iterator[Mark]:
                 yield _unclosed(opened)
             opened = (start, end, begins)
         elif ends and opened and opened[2]["kind"] == ends["kind"]:
-            yield _mark(opened[2]["kind"], opened[2]["text"], opened[1], start)
+            mark = _mark(opened[2]["kind"], opened[2]["text"], opened[1], start)
+            yield replace(mark, whole=(opened[0], end))
             opened = None
         elif ends:
             yield Mark(ends["kind"], start, end, fault=f"nothing opens this /{ends['kind']}")

@@ -78,10 +78,22 @@ class Record:
     rows: Mapping[str, Row]
 
     @property
+    def kind(self) -> str:
+        """What was run and on which GPU, as `verify-attention-h200`, whatever the day."""
+        gpu = self.header["gpu"]
+        return f"{self.header['name']}-{gpu_slug(gpu and gpu.get('name'))}"
+
+    @property
     def tree(self) -> VerifiedTree | None:
         """The tree that the engine ran, where one did."""
         tree = self.header["tree"]
         return None if tree is None else VerifiedTree(tree["sha256"], tree["release"])
+
+
+def gpu_slug(name: str | None) -> str:
+    """Return a GPU's name as file names have it: NVIDIA H200 is h200, none is cpu."""
+    words = re.findall(r"[a-z0-9]+", (name or "cpu").lower())
+    return "-".join(w for w in words if w not in ("nvidia", "geforce", "tesla")) or "gpu"
 
 
 def content_sha256(document: Mapping[str, Any]) -> str:

@@ -32,6 +32,7 @@ from patchkit.records.record import (
     VerifiedTree,
     Workload,
     format_record,
+    gpu_slug,
     parse_row,
     parse_workload,
     row_to_json,
@@ -194,7 +195,7 @@ class Run:
         now = read_checkout(self.root, tuple(self.checkout.sources), self.manifest)
         if now != self.checkout:
             raise PatchkitError("the tree changed while it was measured", place=self.name)
-        stem = f"{self.name}-{self.began:%Y-%m-%d}-{_slug(self.gpu)}"
+        stem = f"{self.name}-{self.began:%Y-%m-%d}-{gpu_slug(self.gpu.name if self.gpu else None)}"
         return _write_new(folder, stem, format_record(header, self.rows))
 
     def _header(self, after: Gpu | None, ended: datetime) -> dict[str, Any]:
@@ -242,14 +243,6 @@ def _portable(word: str, root: Path) -> str:
         return word
     path = Path(word)
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
-
-
-def _slug(gpu: Gpu | None) -> str:
-    """Return the GPU's name for a file name: NVIDIA H200 is h200."""
-    if gpu is None:
-        return "cpu"
-    words = re.findall(r"[a-z0-9]+", gpu.name.lower())
-    return "-".join(w for w in words if w not in ("nvidia", "geforce", "tesla")) or "gpu"
 
 
 def _write_new(folder: Path, stem: str, text: str) -> Path:

@@ -14,11 +14,18 @@ import click
 from rich.console import Console
 from rich.progress import track
 
+from patchkit.records.run import Run, Workload
 from patchkit.upstream import open_tree
 from tests.bench.measure import Job, Timing, run_job
 from tests.bench.report import Row, as_json, print_table
 from tests.bench.series import Drawn
 
+ROOT = Path(__file__).parents[2]
+# What a rebase spends its time in, and this benchmark: with any of it changed the figures are old.
+SOURCES = (
+    *(f"patchkit/{p}" for p in ("diff", "syntax", "names", "placing", "surface", "stacking")),
+    *(f"tests/bench/{name}.py" for name in ("rebase", "measure", "series")),
+)
 SIZES = (10, 30, 100, 118, 300, 1000)
 _WIDTH = 120  # of the table where there is no terminal
 
@@ -28,6 +35,25 @@ def _timed(job: Job) -> tuple[Drawn, Timing]:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(run_job, job).result()
+
+
+def _begin() -> Run:
+    command = ["python", "-m", "tests.bench.rebase", *sys.argv[1:]]
+    return Run.begin(
+        "rebase-speed", root=ROOT, sources=SOURCES, command=command, uses_gpu=False
+    )  # fmt: skip
+
+
+def _add(run: Run, row: Row) -> None:
+    """Add what a size took to a record: processor time, and where it went."""
+    what, timings = f"move of {row.hunks} hunks", row.timings
+    for name, unit, samples in (
+        ("cpu", "s", [t.cpu_s for t in timings]),
+        ("cpu-a-hunk", "ms", [1000 * t.cpu_s / row.hunks for t in timings]),
+        ("placing", "%", [100 * t.placing_s / t.wall_s for t in timings]),
+        ("drift", "%", [100 * t.drift_s / t.wall_s for t in timings]),
+    ):
+        run.add(f"{what}: {name}", samples, unit, Workload(), row=f"{name}-{row.hunks}")
 
 
 def _sizes(_context: click.Context, _option: click.Parameter, text: str) -> tuple[int, ...]:
@@ -48,6 +74,7 @@ def _sizes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
 @click.option("--seed", default=7, show_default=True)
 @click.option("--repeat", default=3, show_default=True, type=click.IntRange(1))
 @click.option("--out", type=click.Path(path_type=Path), help="File for the timings.")
+@click.option("--record", type=click.Path(path_type=Path), help="Folder for a run record.")
 @click.option("--json", "as_text", is_flag=True, help="Print the timings as JSON.")
 def main(
     base: str,
@@ -57,9 +84,11 @@ def main(
     seed: int,
     repeat: int,
     out: Path | None,
+    record: Path | None,
     as_text: bool,
 ) -> None:
     """Measure how the time of a rebase grows with the series; the releases are cached first."""
+    run = _begin() if record is not None else None
     for version in (base, target, later):
         open_tree(f"v{version}")
     jobs = [Job(base, target, later, size, seed) for size in hunks]
@@ -72,7 +101,7 @@ def main(
     found = list(zip(turns, done, strict=True))
     rows = []
     for job in jobs:
-        runs = [run for turn, run in found if turn == job]
+        runs = [one for turn, one in found if turn == job]
         drawn = runs[0][0]
         timings = tuple(timing for _, timing in runs)
         rows.append(Row(drawn.hunks, drawn.files, len(drawn.patches), timings))
@@ -89,6 +118,10 @@ def main(
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text)
+    if run is not None and record is not None:
+        for row in rows:
+            _add(run, row)
+        Console(stderr=True).print(f"written: {run.write(record).name}")
     if as_text:
         sys.stdout.write(text)
         return

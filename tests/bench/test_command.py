@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from patchkit.records.record import read_record
+from patchkit.records.run import Run
 from tests.bench import measure
 from tests.bench import rebase as command
 from tests.bench.test_series import BASE, LATER
+from tests.records.conftest import git
 
 TREES = {"v1.0": BASE, "v1.1": BASE, "v1.2": LATER}
 RELEASES = ("--base", "1.0", "--target", "1.1", "--later", "1.2")
@@ -61,6 +64,34 @@ def test_the_file_holds_what_is_printed_as_json(run, tmp_path: Path) -> None:
         assert row["outcomes"] == {"placed": row["hunks"]}
         assert row["wall_s_least"] <= row["wall_s"] <= row["wall_s_most"]
         assert 0 < row["placing_share"] + row["drift_share"] <= 1
+
+
+def test_a_record_has_the_processors_time_and_where_it_went(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_begin", lambda: _measured(tmp_path))
+    result = run("--hunks", "4,18", "--repeat", "2", "--record", "records")
+    assert result.exit_code == 0, result.output
+    (path,) = (tmp_path / "records").iterdir()
+    rows = read_record(path).rows
+    assert [name for name in rows if name.endswith("-18")] == [
+        "cpu-18", "cpu-a-hunk-18", "placing-18", "drift-18",
+    ]  # fmt: skip
+    assert [rows[f"{name}-4"].unit for name in ("cpu", "cpu-a-hunk", "placing")] == ["s", "ms", "%"]
+    assert rows["cpu-4"].n == 2
+    # seconds of the whole in milliseconds of one of four: 1000 / 4
+    assert rows["cpu-a-hunk-4"].value == pytest.approx(250 * rows["cpu-4"].value)
+    assert all((command.ROOT / source).exists() for source in command.SOURCES)
+
+
+def _measured(folder: Path) -> Run:
+    """A run of a small project under git, which is clean."""
+    root = folder / "project"
+    root.mkdir()
+    (root / "bench.py").write_text("")
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "x"]):
+        git(root, *words)
+    return Run.begin("x", root=root, sources=("bench.py",), command=[], uses_gpu=False)
 
 
 def test_the_table_has_a_line_for_each_size(run) -> None:

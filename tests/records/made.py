@@ -51,13 +51,18 @@ def header(root: Path, **options: Any) -> dict[str, Any]:
     return made | options
 
 
-def store(root: Path, name: str, *rows: Row, **options: Any) -> Path:
+def store(root: Path, stem: str, /, *rows: Row, **options: Any) -> Path:
     """Write a record of the project; the options are fields of its header."""
     folder = root / "docs" / "records"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.json"
+    path = folder / f"{stem}.json"
     path.write_text(format_record(header(root, **options), {r.row: r for r in rows}))
     return path
+
+
+def replaced(workload: Workload, **fields: Any) -> Workload:
+    """The workload with other fields."""
+    return replace(workload, **fields)
 
 
 def library(root: Path) -> Library:

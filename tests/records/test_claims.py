@@ -40,12 +40,12 @@ def said(root: Path, text: str, place: str = "docs/kernels.md") -> list[tuple[st
 
 def of_record(figure: str, reference: str = "verify-h200#int8-q8", options: str = "") -> str:
     """A figure marked as one of record."""
-    return f"<!-- record: {reference} {options} -->{figure}<!-- /record -->"
+    return f"is <!-- record: {reference} {options} -->{figure}<!-- /record -->"
 
 
 def ratio(figure: str, options: str, pair: str = "verify-h200#int8-q8 / #bf16-q8") -> str:
     """A figure marked as the ratio of two rows."""
-    return f"<!-- ratio: {pair} {options} -->{figure}<!-- /ratio -->"
+    return f"is <!-- ratio: {pair} {options} -->{figure}<!-- /ratio -->"
 
 
 # Of record --------------------------------------------------------------------------------------
@@ -155,6 +155,33 @@ def test_the_nearest_name_is_said(root: Path) -> None:
 ])  # fmt: skip
 def test_a_broken_mark_is_not_passed_over(root: Path, text: str, fact: str) -> None:
     assert ("bad-mark", fact) in said(root, text)
+
+
+@pytest.mark.parametrize(("text", "broken"), [
+    ("{}100 µs<!-- /record --> x\n", True),
+    ("a\n  {}100 µs<!-- /record -->\n", True),
+    ("a {}100 µs\n<!-- /record --> b\n", True),
+    ("a {}100 µs<!-- /record -->\nb\n", False),
+    ("- {}100 µs<!-- /record -->\n", False),
+    ("{}\n100 µs\n<!-- /record -->\n", False),
+])  # fmt: skip
+def test_a_comment_that_begins_a_line_would_be_taken_for_html(
+    root: Path, text: str, broken: bool
+) -> None:
+    found = said(root, text.format("<!-- record: verify-h200#int8-q8 -->"))
+    fact = "begins a line, which Markdown takes for HTML"
+    assert found == ([("bad-mark", fact)] if broken else [])
+
+
+def test_a_record_is_named_without_its_day_and_the_newest_is_meant(root: Path) -> None:
+    store(root, "verify-2026-11-29-h200", row("b", 5.0), began="2026-11-29T10:00:00+00:00")
+    store(root, "verify-2026-12-01-h200", row("b", 7.0), began="2026-12-01T10:00:00+00:00")
+    store(root, "verify-2026-12-02-cpu", row("b", 9.0), began="2026-12-02T10:00:00+00:00", gpu=None)
+    assert said(root, of_record("7 µs", "verify-nope#b"))[0][0] == "missing-record"
+    (root / "docs/records/verify-h200.json").unlink()
+    assert said(root, of_record("7 µs", "verify-h200#b")) == []
+    assert said(root, of_record("9 µs", "verify-cpu#b")) == []
+    assert said(root, of_record("5 µs", "verify-2026-11-29-h200#b")) == []
 
 
 def test_a_mark_inside_code_is_none_and_one_inside_another_neither(root: Path) -> None:
@@ -386,7 +413,7 @@ def test_a_ratio_of_nothing_is_refused(
 
 
 def test_a_published_figure_has_a_source_and_conditions(root: Path) -> None:
-    mark = "<!-- published: {} -->7.4 ms against 1.3 ms<!-- /published -->"
+    mark = "is <!-- published: {} -->7.4 ms against 1.3 ms<!-- /published -->"
     whole = 'source="a pull request" conditions="RTX 3090, one layer, 8 query tokens"'
     assert said(root, mark.format(whole)) == []
     for options, lacking in [('source="x"', "conditions"), ('conditions="x"', "source"),
@@ -394,7 +421,7 @@ def test_a_published_figure_has_a_source_and_conditions(root: Path) -> None:
         assert said(root, mark.format(options)) == [
             ("no-source", f"a published figure without its {lacking}")
         ]
-    assert said(root, "<!-- published: source=x conditions=y -->fast<!-- /published -->") == [
+    assert said(root, "is <!-- published: source=x conditions=y -->fast<!-- /published -->") == [
         ("bad-mark", "holds no figure")
     ]
     assert said(root, mark.format(whole + " context=5")) == [
@@ -403,7 +430,7 @@ def test_a_published_figure_has_a_source_and_conditions(root: Path) -> None:
 
 
 def test_a_sum_is_worked_out(root: Path) -> None:
-    mark = '<!-- arithmetic: "100 * 16 * 2112 / 1797120" -->{}<!-- /arithmetic -->'
+    mark = 'is <!-- arithmetic: "100 * 16 * 2112 / 1797120" -->{}<!-- /arithmetic -->'
     assert said(root, mark.format("1.88 %")) == []
     assert said(root, mark.format("1.89 %")) == [
         ("mismatched", "the figure is 1.89, the sum gives 1.88 %")
