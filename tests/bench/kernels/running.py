@@ -84,7 +84,7 @@ def measured(
         if why is None:
             process.join()
             continue
-        process.join(None if why == ENDED else 0)
+        process.join(30 if why == ENDED else 0)
         if process.is_alive():
             process.kill()
             process.join()

@@ -19,6 +19,7 @@ from tests.bench.kernels.peers import imported
 
 MODULE = "vllm.v1.attention.ops.triton_unified_attention"
 INTERFACE = "vllm.v1.kv_cache_interface"
+TRITON = "vllm.triton_utils"
 LAUNCH_GRID = 128  # MIN_LAUNCH_GRID_SIZE_2D of triton_attn.py
 SEGMENTS = 16  # NUM_PAR_SOFTMAX_SEGMENTS of triton_attn.py
 MOST_SPLIT_QUERIES = 8  # MAX_3D_QUERY_LEN of 0.33.0
@@ -56,7 +57,10 @@ class Unified:
 
     def available(self) -> str | None:
         """Why it cannot be imported, or None."""
-        return imported(MODULE)[1] or imported(INTERFACE)[1]
+        reason = imported(MODULE)[1] or imported(INTERFACE)[1]
+        if reason or imported(TRITON)[0].HAS_TRITON:
+            return reason
+        return "vLLM takes Triton for absent: it finds no driver, or no vllm-*.dist-info of its own"
 
     def skips(self, case: Case, free_bytes: int) -> str | None:  # noqa: ARG002
         """None: every case is for it."""
