@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -106,12 +108,35 @@ def e2e(session: nox.Session) -> None:
     shutil.rmtree(folder)
 
 
-@nox.session
+def on_the_device(session: nox.Session, module: str) -> None:
+    """Run a module with what is installed on this machine, which no index need be reached for.
+
+    Its exit status 5 says that something could not be shown: the session is skipped then, no pass.
+    """
+    needed = "import importlib.util as u, sys; sys.exit(None in map(u.find_spec, NAMES))"
+    needed = needed.replace("NAMES", "('torch', 'triton')")
+    candidates = [shutil.which(name) for name in ("python3", "python")]
+    found = [python for python in (*candidates, sys.executable) if python]
+    usable = [p for p in found if subprocess.run([p, "-c", needed], check=False).returncode == 0]
+    if not usable:
+        session.skip(f"no interpreter of {', '.join(found)} has torch and Triton")
+    done = subprocess.run([usable[0], "-m", module, *session.posargs], check=False).returncode
+    if done == 5:
+        session.skip("not all of it could be shown here: see above")
+    if done:
+        session.error(f"{module} exits with {done}")
+
+
+@nox.session(venv_backend="none")
 def gpu(session: nox.Session) -> None:
-    """Run the tests that need a CUDA device; without one they are skipped, with the reason."""
-    install(session, "test")
-    # 5 is "no test was collected", which holds until the first kernel is here
-    session.run("pytest", "-m", "gpu", *session.posargs, success_codes=[0, 5])
+    """Show what holds on a CUDA device: nox -s gpu -- [parity] [allocations]"""
+    on_the_device(session, "tests.gpu")
+
+
+@nox.session(name="gpu-bench", venv_backend="none")
+def gpu_bench(session: nox.Session) -> None:
+    """Time kernels against their peers on a CUDA device: nox -s gpu-bench -- [--quick | --list]"""
+    on_the_device(session, "tests.bench.kernels")
 
 
 @nox.session

@@ -29,13 +29,17 @@ ON_EVERY_RELEASE = tuple(
 # in families.toml: on the release that most is measured on, and on the newest.
 MODELS = "tests/engine/test_kv_models.py"
 MODEL_RELEASES = ("0.28.0", "0.33.0")
+# Allocates as 0.28.0 does; on a GPU it is a part of `nox -s gpu`.
+ALLOCATIONS, ALLOCATION_RELEASE = "tests/gpu/test_kv_allocations.py", "0.28.0"
 AT_A_TIME = 2  # an interpreter with vLLM takes one core and some 2 GB
 
 
 def chosen(release: str) -> list[str]:
     """What pytest is given to run on a release."""
     if release in EVERYTHING:
-        return ["tests/engine", *([] if release in MODEL_RELEASES else [f"--ignore={MODELS}"])]
+        more = [ALLOCATIONS] if release == ALLOCATION_RELEASE else []
+        more += [] if release in MODEL_RELEASES else [f"--ignore={MODELS}"]
+        return ["tests/engine", *more]
     return [*ON_EVERY_RELEASE, *([MODELS] if release in MODEL_RELEASES else [])]
 
 
