@@ -164,7 +164,7 @@ MUTATIONS = (
         "position = seq_len - 1 + tokens",
     ),
     Mutation(
-        "tf32-dots",
+        "short-dots",
         ATTEND,
         "at = n + tl.arange(0, BLOCK_N)\n    first",
         "q = q.to(tl.bfloat16).to(q.dtype)\n    at = n + tl.arange(0, BLOCK_N)\n    first",
@@ -220,4 +220,6 @@ MUTATIONS = (
     Mutation(
         "scale-of-base-e", COMBINE, "call.softmax_scale * log2(torch.e)", "call.softmax_scale"
     ),
+    Mutation("output-too-large", COMBINE, "out / tl.where(", "1.005 * out / tl.where("),
+    Mutation("splits-by-request", ATTEND, "each = tl.maximum(tl.cdiv(tl.cdiv(end - low, BLOCK_N), splits), tiles_per_split)", "each = tl.maximum(tl.cdiv(tl.cdiv(end - low, BLOCK_N), splits), tiles_per_split + tl.program_id(0) % 2)"),
 )
