@@ -221,5 +221,10 @@ MUTATIONS = (
         "scale-of-base-e", COMBINE, "call.softmax_scale * log2(torch.e)", "call.softmax_scale"
     ),
     Mutation("output-too-large", COMBINE, "out / tl.where(", "1.005 * out / tl.where("),
-    Mutation("splits-by-request", ATTEND, "each = tl.maximum(tl.cdiv(tl.cdiv(end - low, BLOCK_N), splits), tiles_per_split)", "each = tl.maximum(tl.cdiv(tl.cdiv(end - low, BLOCK_N), splits), tiles_per_split + tl.program_id(0) % 2)"),
+    Mutation(
+        "splits-by-request",
+        ATTEND,
+        "splits), tiles_per_split)",
+        "splits), tiles_per_split + tl.program_id(0) % 2)",
+    ),
 )
