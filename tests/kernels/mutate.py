@@ -76,7 +76,7 @@ def main(names: list[str]) -> int:
     """Try the mutations of these names, or all; return the exit status."""
     chosen = [mutation for mutation in MUTATIONS if not names or mutation.name in names]
     survived = 0
-    with ThreadPoolExecutor(6) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         trials = {pool.submit(trial, mutation): mutation for mutation in chosen}
         for done in as_completed(trials):
             survived += done.result() is None
