@@ -109,7 +109,7 @@ def choose_plan(shape: Shape, device: Device, requests: int, max_query_len: int)
 
 def block_ms(rows: int) -> tuple[int, ...]:
     """Return the sizes of query tile that calls of up to this many rows have."""
-    return (16, 64) if rows <= 64 else (16, 64, 128)
+    return (16, 32, 48, 64) if rows <= 64 else (16, 48, 64, 128)
 
 
 def _tile(shape: Shape, rows: int) -> tuple[int, int, int, int]:
