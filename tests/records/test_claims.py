@@ -97,6 +97,18 @@ def test_another_figure_is_a_finding_and_is_filled_in(
     assert judged(root, result.filled).findings == (() if filled else result.findings)
 
 
+def test_a_unit_behind_the_mark_is_read_as_the_figures_own(root: Path) -> None:
+    assert said(root, of_record("100") + " µs") == []
+    assert said(root, of_record("100") + " ms") == [
+        ("mismatched", "the figure is 100, the record gives 0.100 ms")
+    ]
+    assert judged(root, of_record("100") + " ms").filled == of_record("0.100") + " ms"
+    assert said(root, of_record("100 µs") + " s") == []
+    assert said(root, of_record("100k µs")) == [
+        ("bad-mark", "holds a number with a letter for its thousands")
+    ]
+
+
 def test_several_figures_of_a_text_are_filled_in_each_at_its_place(root: Path) -> None:
     pair = "{}, then {} and {}\n"
     wrong = pair.format(of_record("9 µs"), of_record(""), of_record("12345 µs"))
