@@ -18,7 +18,7 @@ from patchkit.records.marks import Mark, bracket_marks, brackets, comment_marks
 from patchkit.records.prose import blank, header_text, markdown_prose, plain_prose
 from patchkit.records.quoted import contradictions, sentence
 from patchkit.records.record import Row
-from patchkit.records.units import UNITS, convert, parse_unit
+from patchkit.records.units import PATTERN, UNITS, convert, parse_unit
 
 # What breaks a rule, for the table of docs/records.md.
 RULES = {
@@ -40,6 +40,8 @@ _OPTIONS = {
     "published": {"source", "conditions"},
     "arithmetic": {"format", "unit"},
 }
+_THOUSANDS = re.compile(r"[kKMG](?![A-Za-z])")
+_UNIT_BEHIND = re.compile(rf"[\s\u00a0\u202f-]{{0,2}}(?P<unit>{PATTERN})(?![^\W_])")
 _FORMAT = re.compile(r",?\.\d[fg]")
 
 
@@ -169,19 +171,28 @@ def _published(judged: _Text, mark: Mark) -> None:
 
 
 def _figure(judged: _Text, mark: Mark) -> Figure | None:
-    """Return the figure that a mark is about; None where it is still to be filled in."""
+    """Return the figure that a mark is about; None where it is still to be filled in.
+
+    A unit that stands behind the mark is the figure's as well: that is how it is read.
+    """
     inside = [f for f in judged.figures if mark.start <= f.start and f.end <= mark.end]
     body = judged.prose[mark.start : mark.end]
     if len(inside) > 1:
         raise RefusedError("bad-mark", f"holds {len(inside)} figures, and each needs a mark")
-    if inside:
-        return inside[0]
-    if not body.strip():
+    if not inside and not body.strip():
         return None
+    figure = inside[0] if inside else _bare_number(body, mark.start)
+    if _THOUSANDS.match(judged.text, figure.number_end):
+        raise RefusedError("bad-mark", "holds a number with a letter for its thousands")
+    behind = _UNIT_BEHIND.match(judged.text, mark.whole[1]) if mark.whole else None
+    unit = parse_unit(behind["unit"]) if behind and figure.end == figure.number_end else None
+    return replace(figure, unit=unit) if unit else figure
+
+
+def _bare_number(body: str, at: int) -> Figure:
     number = parse_number(body)
     if number is None:
         raise RefusedError("bad-mark", f"holds no figure: {' '.join(body.split())!r}")
-    at = mark.start
     return replace(
         number, start=number.start + at, number_end=number.number_end + at, end=number.end + at
     )
