@@ -105,10 +105,6 @@ MUTATIONS = (
         "base = block * stride_block + head.to(tl.int64) * stride_head\n    at",
     ),
     Mutation(
-        "rows-of-the-next-tile", ATTEND, "(row < ROWS) & (tokens < q_len)", "(tokens < q_len)"
-    ),
-    Mutation("rows-past-the-request", ATTEND, "(row < ROWS) & (tokens < q_len)", "(row < ROWS)"),
-    Mutation(
         "query-head-major",
         ATTEND,
         "head * RATIO + (flat + row) % RATIO",

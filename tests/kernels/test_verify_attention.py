@@ -1,6 +1,6 @@
 """Verify attention held against float64 on the dequantised cache, on a GPU or interpreted.
 
-Each comparison names the mutations of `mutate.py` that it catches; all were tried.
+Each comparison names mutations of `mutations.py` that it is to catch; `mutate.py` tries them.
 """
 
 from __future__ import annotations
