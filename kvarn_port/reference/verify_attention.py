@@ -87,7 +87,7 @@ def visible_keys(
 def attention_weights(
     query: torch.Tensor, keys: torch.Tensor, seen: torch.Tensor, softmax_scale: float
 ) -> torch.Tensor:
-    """Return the softmax weights: [num_query_heads, query_len, seq_len], 0 where nothing is seen."""
+    """Return the softmax weights: [num_query_heads, query_len, seq_len], 0 where not seen."""
     ratio = query.shape[1] // keys.shape[1]
     scores = torch.einsum("qhd,khd->hqk", query, keys.repeat_interleave(ratio, dim=1))
     scores = (scores * softmax_scale).masked_fill(~seen, -torch.inf)

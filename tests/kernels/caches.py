@@ -144,8 +144,11 @@ def fill_pool(
     """Write every request's tokens into its pages; return the two scales of a tensor, with fp8."""
     total = sum(case.seq_lens)
     keys, values = make_tokens(case, total, random)
-    page = [row[t // case.block_size] for row, n in zip(pages, case.seq_lens, strict=True)
-            for t in range(n)]
+    page = [
+        row[t // case.block_size]
+        for row, n in zip(pages, case.seq_lens, strict=True)
+        for t in range(n)
+    ]
     slot = [t % case.block_size for n in case.seq_lens for t in range(n)]
     at = (torch.tensor(page), torch.tensor(slot))
     if pool.key.dtype == torch.float8_e4m3fn:
@@ -166,7 +169,7 @@ def fill_pool(
 
 
 def put(cache: torch.Tensor, at: tuple[torch.Tensor, ...], tokens: torch.Tensor) -> None:
-    """Write tokens to their pages and slots, float8 as bytes, which torch cannot index everywhere."""
+    """Write tokens to their pages and slots; float8 as bytes, which torch can index anywhere."""
     if cache.dtype == torch.float8_e4m3fn:
         cache, tokens = cache.view(torch.uint8), tokens.view(torch.uint8)
     cache[tuple(index.to(cache.device) for index in at)] = tokens.to(cache.device)

@@ -1,8 +1,8 @@
 """Says which test catches each of the mutations of `mutations.py`: python -m tests.kernels.mutate
 
 Each is made in a copy of the kernels, and the tests of this folder are run on it through Triton's
-interpreter until one fails: -- [NAME …]. The exit status is 1 where a mutation survives, or where
-the text that it replaces is not there once, so that the list stays true.
+interpreter until one fails; names of mutations may be given. The exit status is 1 where a mutation
+survives, and where the text that it replaces is gone, so that the list stays true.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.kernels.mutations import MUTATIONS, Mutation
@@ -56,17 +57,21 @@ def first_failure(folder: Path, *tests: str) -> str | None:
     return failed[1] if failed else f"exit status {done.returncode}"
 
 
+def trial(mutation: Mutation) -> str | None:
+    """Return which test catches a mutation, or None."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy_with(mutation, Path(folder))
+        return first_failure(Path(folder))
+
+
 def main(names: list[str]) -> int:
     """Try the mutations of these names, or all; return the exit status."""
+    chosen = [mutation for mutation in MUTATIONS if not names or mutation.name in names]
     survived = 0
-    for mutation in MUTATIONS:
-        if names and mutation.name not in names:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            copy_with(mutation, Path(folder))
-            caught = first_failure(Path(folder))
-        survived += caught is None
-        print(f"{mutation.name}: {caught or 'SURVIVED'}", flush=True)
+    with ThreadPoolExecutor(5) as pool:
+        for mutation, caught in zip(chosen, pool.map(trial, chosen), strict=True):
+            survived += caught is None
+            print(f"{mutation.name}: {caught or 'SURVIVED'}", flush=True)
     return 1 if survived else 0
 
 

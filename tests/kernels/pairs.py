@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
+from typing import Any
 
-Value = object
+Value = Any
 Row = dict[str, Value]
 Pair = tuple[tuple[str, Value], tuple[str, Value]]
 
@@ -21,7 +22,7 @@ def all_pairs(factors: Mapping[str, Sequence[Value]]) -> set[Pair]:
 
 def pairs_of(row: Row) -> Iterator[Pair]:
     """Return the pairs that a row, its factors in their order, shows."""
-    return combinations(row.items(), 2)  # type: ignore[return-value]
+    return combinations(row.items(), 2)
 
 
 def pairwise(factors: Mapping[str, Sequence[Value]]) -> list[Row]:

@@ -74,7 +74,7 @@ def test_a_query_before_the_first_key_is_zero() -> None:
 
 def test_more_query_tokens_than_the_maximum_are_refused() -> None:
     case = make(Case((5,), (3,)), "cpu")
-    with pytest.raises(ValueError, match="^request 0 has 3 query tokens, over the maximum$"):
+    with pytest.raises(ValueError, match=r"^request 0 has 3 query tokens, over the maximum$"):
         verify_attention(
             case.query,
             case.key_cache,
