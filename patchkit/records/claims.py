@@ -267,7 +267,9 @@ def _hold(judged: _Text, mark: Mark, figure: Figure | None, value: Decimal, unit
     if figure is None:
         text = _joined(number, wanted) if wanted else number
         judged.edits.append((mark.start, mark.end, text))
-        judged.found("mismatched", mark.start, f"nothing is filled in, {text} is of record")
+        judged.found(
+            "mismatched", mark.start, f"nothing is filled in, {_source(mark)} gives {text}"
+        )
         return
     shown = judged.text[figure.start : figure.number_end]
     same = figure.value == Decimal(number.replace(",", "")) and not shown[:1].isalpha()
@@ -304,6 +306,8 @@ def _number(amount: Decimal, form: str | None, figure: Figure | None) -> str:
 
 def _significant(amount: Decimal) -> str:
     """Return an amount with three digits that say something, more where it is a thousand."""
+    if amount == amount.to_integral_value():
+        return f"{int(amount):,}"
     decimals = max(0, 2 - amount.adjusted()) if amount else 0
     return f"{amount:,.{decimals}f}"
 

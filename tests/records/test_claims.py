@@ -103,6 +103,9 @@ def test_an_empty_mark_is_filled_with_number_and_unit(root: Path) -> None:
         assert [f.rule for f in result.findings] == ["mismatched"]
         assert result.filled == of_record(filled, options=options)
         assert judged(root, result.filled).findings == ()
+    empty = of_record("", "verify-h200#int8-q8.n")
+    assert said(root, empty) == [("mismatched", "nothing is filled in, the record gives 30")]
+    assert judged(root, empty).filled == of_record("30", "verify-h200#int8-q8.n")
 
 
 def test_a_figure_is_held_against_the_unit_at_the_head_of_its_column(root: Path) -> None:
