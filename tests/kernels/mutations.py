@@ -164,7 +164,7 @@ MUTATIONS = (
         "position = seq_len - 1 + tokens",
     ),
     Mutation(
-        "tf32-dots",
+        "short-dots",
         ATTEND,
         "at = n + tl.arange(0, BLOCK_N)\n    first",
         "q = q.to(tl.bfloat16).to(q.dtype)\n    at = n + tl.arange(0, BLOCK_N)\n    first",
@@ -219,5 +219,12 @@ MUTATIONS = (
     Mutation("combine-reads-empty-splits", COMBINE, "full = m > -1.0e29", "full = split >= 0"),
     Mutation(
         "scale-of-base-e", COMBINE, "call.softmax_scale * log2(torch.e)", "call.softmax_scale"
+    ),
+    Mutation("output-too-large", COMBINE, "out / tl.where(", "1.005 * out / tl.where("),
+    Mutation(
+        "splits-by-request",
+        ATTEND,
+        "splits), tiles_per_split)",
+        "splits), tiles_per_split + tl.program_id(0) % 2)",
     ),
 )

@@ -36,17 +36,17 @@ def check_parity(case: Case, device: str) -> None:
     output = run(call, precise=precise, path=case.path)
     tokens = sum(case.query_lens)
     exact = bounds.truth(call)
-    # causal-late, causal-early, window-wide, scale-of-head-0, no-rescale: each exceeds the bound
-    # of some element, by NaN of a slot that is nobody's or by a weight that is wrong
+    # causal-late, window-wide, key-scale-of-head-0, no-rescale, combine-without-maxima and others
+    # exceed some element's bound, by a weight that is wrong or by the NaN of a slot of nobody
     assert bounds.worst(output[:tokens], exact.rows(tokens)) <= 1
-    # weights-not-rounded-alike, sum-of-rounded: small everywhere, and in one direction
+    # output-too-large: half a percent everywhere, within each bound of bf16 (test_verify_bounds)
     limit = bounds.RELATIVE_RMS[call.query.dtype]
     assert bounds.relative_rms(output[:tokens], exact.rows(tokens)) <= limit
     if precise and case.inputs == "normal":
-        # tf32-dots: 1e-4 where float32's own error is 1e-6
+        # short-dots: 1e-3 where float32's own error is 1e-6
         error = (output[:tokens].double() - exact.output[:tokens]).abs().max()
         assert error <= bounds.MAX_ABSOLUTE
-    # writes-padding: rows of no request are left as they were
+    # combine-writes-padding: rows of no request are left as they were
     assert (output[tokens:].contiguous().view(torch.uint8) == NAN).all()
 
 
@@ -155,7 +155,7 @@ def test_two_runs_give_the_same_bits_whatever_lay_in_scratch_and_output(
 ) -> None:
     call, precise = make(case, device), FORMATS[case.format].precise
     runs = [run(call, precise=precise, byte=byte)[:15] for byte in (NAN, HUGE, ZERO)]
-    # reads-stale-part, no-store-of-empty-split, skips-short-request: what lay there shows
+    # no-store-of-an-empty-split, combine-reads-empty-splits: what lay there shows
     assert torch.equal(bits(runs[0]), bits(runs[1]))
     assert torch.equal(bits(runs[0]), bits(runs[2]))
 
@@ -167,7 +167,7 @@ def test_a_request_gives_the_same_bits_in_any_company(case: Case, device: str) -
     together = run(call, precise=precise, scratch=scratch)
     for order in ([2, 0, 1], [2, 1, 1], [2, 2, 2]):
         moved = in_order(call, order)
-        # request-of-another-tile: splits that depend on the batch add up in another order
+        # splits-by-request: splits that depend on the request add up in another order
         first = run(moved, precise=precise, scratch=scratch)[:8]
         assert torch.equal(bits(first), bits(together[7:15]))
 
@@ -192,6 +192,6 @@ def test_a_query_token_without_any_key_is_zero(name: str, device: str) -> None:
     call = make(Case((40, 3), (2, 3), name, seed=80), device)
     shorter = replace(call, seq_lens=torch.tensor([0, 1], dtype=torch.int32, device=device))
     output = run(shorter, precise=FORMATS[name].precise)[:5]
-    # zero-by-zero: NaN
+    # combine-zero-by-zero: NaN
     assert not output[:4].any()
     assert bounds.worst(output, bounds.truth(shorter).rows(5)) <= 1
