@@ -20,7 +20,7 @@ def show_claims(document: dict[str, Any]) -> None:
         if found["hint"]:
             say(f"  hint: {found['hint']}")
     words = {
-        "record": "of record", "ratio": "ratios", "published": "published",
+        "record": "of record", "ratio": "by ratio", "published": "published",
         "arithmetic": "arithmetic",
     }  # fmt: skip
     marks = [f"{number} {words[kind]}" for kind, number in document["marks"].items() if number]

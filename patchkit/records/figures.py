@@ -33,8 +33,11 @@ _WORDS = {
 _NUMBER = r"[-−]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d*\.\d+|\d+)(?:[eE][-+]?\d+)?(?!\d)"
 _START = r"(?<![^\W_])(?<!\.)(?<!\d,)"  # an underscore may be emphasis
 _BETWEEN = r"(?:\s*(?:/|–|—|-|±|\bto\b|\band\b|\bor\b|,\s)\s*)"
+# What may stand between a number and its unit: `**7** ms`, `5&nbsp;ms`, `100k tok/s`.
+_EMPHASIS = r"(?:\*{1,3}|_{1,3}|</?\w+>)?"
+_GAP = rf"[kKMG]?{_EMPHASIS}(?:[\s\u00a0\u202f-]|&\w+;){{0,2}}{_EMPHASIS}"
 _LISTED = re.compile(
-    rf"{_START}{_NUMBER}(?:{_BETWEEN}{_NUMBER})*(?P<unit>[\s\u00a0\u202f-]{{0,2}}{PATTERN})(?![^\W_])"
+    rf"{_START}{_NUMBER}(?:{_BETWEEN}{_NUMBER})*(?P<gap>{_GAP})(?P<unit>{PATTERN})(?![^\W_])"
 )
 # 4 × 256 is a shape
 _SHAPE = re.compile(r"\d[\s\u00a0]*[×x]$")
@@ -46,7 +49,7 @@ _COUNTED = re.compile(
 _ALONE = re.compile(rf"{_START}{_NUMBER}(?![\w%×]|\.\d)")
 _RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*")
 # At the head of a column or row these are words, or say which value of several it is.
-_HEADED = re.compile(rf"(?<![\w/])(?<!\d )(?<!\d)(?P<unit>{PATTERN})(?![\w/])")
+_HEADED = re.compile(rf"(?<!\w)(?!(?<=/)s)(?<!\d )(?<!\d)(?P<unit>{PATTERN})(?![\w/])")
 _NO_HEAD = frozenset({"x", "times", "fold", "min", "mins", "h", "hr", "hrs"})
 
 
@@ -61,10 +64,10 @@ def find_figures(text: str, *, tables: bool) -> list[Figure]:
 
 def _in_prose(text: str) -> Iterator[Figure]:
     for match in _LISTED.finditer(text):
-        unit = parse_unit(match["unit"].lstrip("- \t\r\n\u00a0\u202f"))
+        unit = parse_unit(match["unit"])
         assert unit is not None
         numbers = list(
-            re.finditer(rf"{_START}{_NUMBER}", text[: match.start("unit")][match.start() :])
+            re.finditer(rf"{_START}{_NUMBER}", text[: match.start("gap")][match.start() :])
         )
         shape = _SHAPE.search(match[0]) and re.match(r"[\s\u00a0]*\d", text[match.end() :])
         if shape and "." not in numbers[-1][0]:
@@ -124,6 +127,8 @@ def _in_row(line: str, start: int, heads: list[Unit | None]) -> Iterator[Figure]
 
 
 def _head(cell: str) -> Unit | None:
+    if re.search(r"\bspeed-?ups?\b", cell, re.IGNORECASE):
+        return parse_unit("times")
     for match in _HEADED.finditer(cell):
         if match["unit"] not in _NO_HEAD:
             return parse_unit(match["unit"])

@@ -97,6 +97,13 @@ def test_another_figure_is_a_finding_and_is_filled_in(
     assert judged(root, result.filled).findings == (() if filled else result.findings)
 
 
+def test_several_figures_of_a_text_are_filled_in_each_at_its_place(root: Path) -> None:
+    pair = "{}, then {} and {}\n"
+    wrong = pair.format(of_record("9 µs"), of_record(""), of_record("12345 µs"))
+    right = pair.format(of_record("100 µs"), of_record("100 µs"), of_record("100 µs"))
+    assert judged(root, wrong).filled == right
+
+
 def test_an_empty_mark_is_filled_with_number_and_unit(root: Path) -> None:
     for options, filled in [("", "100 µs"), ("unit=ms", "0.100 ms"), ("format=.2f", "100.04 µs")]:
         result = judged(root, of_record("", options=options))
@@ -214,6 +221,15 @@ def test_a_source_with_a_new_file_or_gone_is_another(root: Path, change: str) ->
         (root / "kernels" / "verify.py").unlink()
         (root / "kernels").rmdir()
     assert [rule for rule, _ in said(root, of_record("100 µs"))] == ["stale"]
+
+
+def test_under_git_a_new_file_makes_a_source_another_unless_it_is_ignored(project: Path) -> None:
+    store(project, "verify-h200", row("a", 100.0))
+    text = of_record("100 µs", "verify-h200#a")
+    (project / "kernels" / "built.so").write_text("")
+    assert said(project, text) == []
+    (project / "kernels" / "more.py").write_text("")
+    assert [rule for rule, _ in said(project, text)] == ["stale"]
 
 
 def test_an_edited_record_backs_nothing(root: Path) -> None:

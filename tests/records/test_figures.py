@@ -37,6 +37,8 @@ def figures(text: str) -> list[tuple[str, str]]:
     ("ten times faster than that", [("ten", "×")]),
     ("**100 µs**, _5 ms_", [("100", "µs"), ("5", "ms")]),
     ("in .5 ms or 1e-3 s or -2 %", [(".5", "ms"), ("1e-3", "s"), ("-2", "%")]),
+    ("**7** ms, <b>7</b> ms, 7 **ms**, 7&nbsp;ms", [("7", "ms")] * 4),
+    ("100k tok/s", [("100", "tok/s")]),
     ("from 3-5 ms to −2 %", [("3", "ms"), ("5", "ms"), ("−2", "%")]),
 ])  # fmt: skip
 def test_figures_are_found(text: str, found: list[tuple[str, str]]) -> None:
@@ -45,6 +47,7 @@ def test_figures_are_found(text: str, found: list[tuple[str, str]]) -> None:
 
 @pytest.mark.parametrize("text", [
     "4 x 256 and 8 × 128",
+    "a = 2 * x",
     "vLLM 0.28.0 splits",
     "2,112 bytes a token, 8 query tokens",
     "of 0.28 scratch, 3 styles, 5 memos",
@@ -92,6 +95,11 @@ def test_numbers_below_or_beside_a_unit_are_figures() -> None:
         ("51.5", "µs"), ("50.2", "µs"), ("7", "ms"), ("88", "µs"), ("30", "µs"), ("3", "%"),
         ("1", "µs"), ("2", "ms"), ("3", "GB/s"),
     ]  # fmt: skip
+
+
+def test_a_unit_behind_a_slash_and_a_speed_up_are_heads_too() -> None:
+    text = "| VRAM/GiB | Speed-up | steps/s |\n|---|---|---|\n| 14 | 1.9 | 7 |\n"
+    assert figures(text) == [("14", "GiB"), ("1.9", "×")]
 
 
 def test_words_at_the_head_of_a_table_are_no_units() -> None:
