@@ -23,13 +23,13 @@ try:
         import torch
         from vllm.v1.core import kv_cache_utils
         from vllm.v1.worker.gpu import attn_utils
+
+        if hasattr(attn_utils, "_reshape_kv_cache"):
+            from tests.gpu.hybrid import STATE, Cache, allocate, scale_views
+        else:
+            pytest.skip("this release allocates otherwise than 0.28.0", allow_module_level=True)
 except ImportError as error:
     pytest.skip(f"vLLM is not importable: {error}", allow_module_level=True)
-if not hasattr(attn_utils, "_reshape_kv_cache"):
-    pytest.skip("this release allocates otherwise than 0.28.0", allow_module_level=True)
-
-from tests.gpu.hybrid import STATE, Cache, allocate, scale_views
-
 pytestmark = pytest.mark.engine
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
