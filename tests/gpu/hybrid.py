@@ -26,7 +26,7 @@ from vllm.v1.worker.utils import AttentionGroup, prepare_kernel_block_sizes
 FORMAT = "int8_per_token_head"
 PRIMARY_PAGE = 1_797_120  # bytes: 864 tokens of 4 x 2(256 + 4)
 STATE = 1_700_000  # bytes of one state, before it is padded to that page
-MAX_MODEL_LEN = 4096
+MAX_MODEL_LEN = 2048
 
 
 def attention(kind: type[AttentionSpec], block: int, heads: int, size: int, **fields: Any) -> Any:

@@ -86,22 +86,15 @@ def last_line(report: Any) -> str:
 
 
 def read(path: Path) -> dict[str, tuple[str, str]]:
-    """The outcome and reason of each test in a file; one that began and did not end has failed.
-
-    A failure stays one, whatever came after it.
-    """
+    """The last outcome and reason of each test; one that began and did not end has failed."""
     found: dict[str, tuple[str, str]] = {}
     for entry in _lines(path):
         test, outcome = entry["test"], entry["outcome"]
         if outcome == "begun":
             found[test] = ("failed", "the process ended in this test")
-        elif found.get(test, ("", ""))[0] != "failed" or _begun(found[test]):
+        else:
             found[test] = (outcome, entry["reason"])
     return found
-
-
-def _begun(outcome: tuple[str, str]) -> bool:
-    return outcome[1] == "the process ended in this test"
 
 
 def _lines(path: Path) -> Iterator[dict[str, str]]:

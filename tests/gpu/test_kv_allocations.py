@@ -17,20 +17,23 @@ import pytest
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("vllm") is None:
     pytest.skip("vLLM is not importable", allow_module_level=True)
 
-with warnings.catch_warnings():  # vLLM's own imports warn, and a warning is an error here
-    warnings.simplefilter("ignore")
-    import torch
-    from vllm.v1.core import kv_cache_utils
-    from vllm.v1.worker.gpu import attn_utils
+try:
+    with warnings.catch_warnings():  # vLLM's own imports warn, and a warning is an error here
+        warnings.simplefilter("ignore")
+        import torch
+        from vllm.v1.core import kv_cache_utils
+        from vllm.v1.worker.gpu import attn_utils
 
-    if not hasattr(attn_utils, "_reshape_kv_cache"):
-        pytest.skip("this release allocates otherwise than 0.28.0", allow_module_level=True)
-    from tests.gpu.hybrid import STATE, Cache, allocate, scale_views
-
+        if hasattr(attn_utils, "_reshape_kv_cache"):
+            from tests.gpu.hybrid import STATE, Cache, allocate, scale_views
+        else:
+            pytest.skip("this release allocates otherwise than 0.28.0", allow_module_level=True)
+except ImportError as error:
+    pytest.skip(f"vLLM is not importable: {error}", allow_module_level=True)
 pytestmark = pytest.mark.engine
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-BLOCKS = 1300 if DEVICE == "cuda" else 16  # of 1,824,768 bytes: 2.37 GB, or little
+BLOCKS = 1300 if DEVICE == "cuda" else 10  # of 1,824,768 bytes: 2.37 GB, or little
 PAGE = 1_824_768  # bytes: 864 tokens of 8 x 2(128 + 4)
 LAYERS_A_TENSOR = 4  # of the groups: full, two of state, window
 UNTOUCHED = 0x5A
@@ -73,7 +76,7 @@ def test_the_window_is_promoted_and_all_pages_are_alike(cache: Cache) -> None:
     """Broken: the ratio rounded down; the old page kept as the common one; no promotion at all."""
     groups = cache.plan.kv_cache_groups
     kinds = sorted((g.layer_names[0].partition(".")[0], g.kv_cache_spec.block_size) for g in groups)
-    assert kinds == [("full", 864), ("state", 4096), ("state", 4096), ("window", 864)]
+    assert kinds == [("full", 864), ("state", 2048), ("state", 2048), ("window", 864)]
     assert {g.kv_cache_spec.page_size_bytes for g in groups} == {PAGE}
     # 864 tokens of the window take the page to the byte; unpromoted it was 1.88 % of one
     assert cache.views["window.0"][0].numel() == PAGE

@@ -16,9 +16,8 @@ def begin(
 ) -> tuple[Any, str | None]:
     """A run that begins now and None, or None and the reason why it cannot be one of record."""
     try:
-        from patchkit.records.run import Run
-
         from patchkit.errors import PatchkitError
+        from patchkit.records.run import Run
     except ImportError as error:
         return None, str(error)
     try:

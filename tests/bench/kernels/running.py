@@ -83,6 +83,7 @@ def measured(
         begun, why = _listened(here, rows)
         if why is None:
             process.join()
+            assert pending(cases, columns, rows) != todo, "a child was done and had no row"
             continue
         process.join(30 if why == ENDED else 0)
         if process.is_alive():
