@@ -31,7 +31,9 @@ FEATURES = slice(3 * CODE + 2, HIDDEN)
 NUM_FEATURES = HIDDEN - 3 * CODE - 2
 CONSTANT = 4.0  # the value of the channel ONE
 FEATURE_SIZE = 0.2  # of a feature, times the token's own 0.25 to 4
-SQUARED_NORM = CODE + CONSTANT**2 + 200  # of an embedding, which leaves room for the largest features
+SQUARED_NORM = (
+    CODE + CONSTANT**2 + 200
+)  # of an embedding, which leaves room for the largest features
 ROPE_THETA = 1e8
 CONTEXT = 8192
 # A pair that turns by less over the whole context is told apart by content, not by distance.
@@ -143,7 +145,10 @@ def _random_layer(shape: Shape, squared_norm: float, draw: Generator) -> list[Te
     def normal(*size: int) -> Tensor:
         return torch.randn(*size, generator=draw)
 
-    width, scale = shape.head_dim, math.sqrt(squared_norm / HIDDEN)  # which the layer's norm divides by
+    width, scale = (
+        shape.head_dim,
+        math.sqrt(squared_norm / HIDDEN),
+    )  # which the layer's norm divides by
     query = torch.zeros(shape.heads, width, HIDDEN)
     query[:, :, TOKEN] = normal(shape.heads, width, CODE) * (1.5 * scale / math.sqrt(CODE))
     key = torch.zeros(shape.kv_heads, width, HIDDEN)
@@ -166,9 +171,7 @@ def _find_token_before(shape: Shape, draw: Generator) -> list[Tensor]:
     query, key, value, output = _random_layer(shape, SQUARED_NORM, draw)
     half, scale = shape.head_dim // 2, math.sqrt(SQUARED_NORM / HIDDEN)
     query[0] = 0
-    for pair, (theta, size) in enumerate(
-        zip(frequencies(shape.head_dim), PHASES, strict=False)
-    ):
+    for pair, (theta, size) in enumerate(zip(frequencies(shape.head_dim), PHASES, strict=False)):
         each = math.sqrt(size) * scale / CONSTANT
         key[0, [pair, pair + half]] = 0
         key[0, pair, ONE] = each

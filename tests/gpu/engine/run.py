@@ -219,7 +219,8 @@ def main(arguments: list[str]) -> None:
     }
     again = [generate(llm, chosen, calls, logprobs=None) for _ in range(options.repeat)]
     result["again"] = [
-        {"seconds": one["seconds"], "tokens": sum(map(len, one["tokens"].values()))} for one in again
+        {"seconds": one["seconds"], "tokens": sum(map(len, one["tokens"].values()))}
+        for one in again
     ]
     if options.swap and not result["swapped"]:
         raise SystemExit("no scales were swapped")
