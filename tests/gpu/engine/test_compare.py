@@ -1,4 +1,4 @@
-"""Comparing runs, with literal values. Each test names the mutation of compare.py that it catches."""
+"""Comparing runs, with literal values. Each test names a mutation of compare.py that it catches."""
 
 from __future__ import annotations
 
