@@ -23,6 +23,11 @@ PYPROJECT = Path(__file__).with_name("pyproject.toml")
 # What vLLM's own modules need to be imported on a CPU; `patchkit test` uses the same.
 ENVIRONMENT = nox.project.load_toml(PYPROJECT.with_name("patchkit") / "vllm" / "environment.toml")
 
+# What runs kernels without a GPU: from numpy 2.4 on, the interpreter of this Triton fails. The
+# engine's own Triton; alone, since torch from some indexes asks for another one.
+TRITON = "triton==3.6.0"
+INTERPRETER = ("numpy<2.4", "pytest>=8.2", "pytest-xdist>=3.6")
+
 
 def install(
     session: nox.Session,
@@ -64,11 +69,12 @@ def rebase(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run every test that needs no GPU, then those that need an importable vLLM."""
+    """Run every test that needs no GPU, then those that need an importable vLLM, or Triton."""
     install(session, "test", "lint")  # some put code through ruff
-    session.run("pytest", "-m", "not gpu and not engine", *session.posargs)
+    session.run("pytest", "-m", "not gpu and not engine and not kernel", *session.posargs)
     if not session.posargs:
         session.notify("engine")
+        session.notify("kernels")
 
 
 @nox.session
@@ -76,6 +82,18 @@ def engine(session: nox.Session) -> None:
     """Run the tests that import vLLM's own modules, on the CPU, on every pinned release."""
     install_engine(session)
     session.run("python", "-m", "tests.engine", session.create_tmp(), *session.posargs)
+
+
+@nox.session
+def kernels(session: nox.Session) -> None:
+    """Run kernel parity on the CPU through Triton's interpreter."""
+    torch = f"torch=={ENVIRONMENT['torch']}"
+    install(session, package=False, extra=(torch, *INTERPRETER), alone=(TRITON,))
+    chosen = ("-n", "2", "-m", "kernel and not gpu", "--confcutdir", "tests/kernels")
+    session.run(
+        *("python", "-m", "pytest", *chosen, *(session.posargs or ["tests/kernels"])),
+        env={"TRITON_INTERPRET": "1"},
+    )
 
 
 @nox.session

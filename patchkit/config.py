@@ -14,7 +14,7 @@ from patchkit.vllm.profile import VLLM
 
 PYPROJECT = "pyproject.toml"
 PINS = "upstream_pins.toml"
-KEYS = ("series", "pins", "profile", "selections", "history")
+KEYS = ("series", "pins", "profile", "selections", "history", "records", "claims")
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Config:
     in which they compose. `pins` are laid over those that the package ships; None where the
     repository has none of its own. `profile` is the shipped one with the repository's changes.
     `selections` maps a name to the patches that `build-wheel --selection` takes. `history` is a git
-    repository of upstream's, with a tag for each release.
+    repository of upstream's, with a tag for each release. `records` is the folder of run records,
+    relative to the root; `claims` are patterns of the files whose figures are held against them.
     """
 
     root: Path
@@ -34,6 +35,8 @@ class Config:
     profile: Profile = VLLM
     selections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     history: Path | None = None
+    records: str = "docs/records"
+    claims: tuple[str, ...] = ("README.md", "docs/**/*.md")
 
     @property
     def pins_to_write(self) -> Path:
@@ -72,11 +75,13 @@ def parse_config(table: dict[str, Any], *, root: Path, place: str) -> Config:
             )
     config = Config(
         root=root,
-        series=_series(table.get("series", ["patches"]), place),
+        series=_names(table, "series", ("patches",), place),
         pins=_path(table, "pins", root, place),
         profile=_profile(table.get("profile", {}), f"{place}: tool.patchkit.profile"),
         selections=_selections(table.get("selections", {}), place),
         history=_path(table, "history", root, place, "the path of a git repository"),
+        records=_folder(table.get("records", Config.records), "records", place),
+        claims=_names(table, "claims", Config.claims, place),
     )
     return _with_default_pins(config)
 
@@ -103,32 +108,40 @@ def _read_table(path: Path, place: str) -> dict[str, Any] | None:
     return table
 
 
-def _series(value: object, place: str) -> tuple[str, ...]:
-    expected = 'a list of folders, such as ["patches"]'
+def _names(
+    table: dict[str, Any], key: str, default: tuple[str, ...], place: str
+) -> tuple[str, ...]:
+    """Return the series folders, or the patterns of files with claims."""
+    value = table.get(key, list(default))
+    what = "folders" if key == "series" else "files"
+    expected = f'a list of {what}, such as ["{default[0]}"]'
     if not isinstance(value, list):
-        raise UsageError(f"series is {_toml_type(value)}", place=place, expected=expected)
+        raise UsageError(f"{key} is {_toml_type(value)}", place=place, expected=expected)
     if not value:
-        raise UsageError("series is empty", place=place, expected=expected)
-    for number, folder in enumerate(value):
-        if not isinstance(folder, str):
-            fact = f"series[{number}] is {_toml_type(folder)}"
-            raise UsageError(fact, place=place, expected="the name of a folder")
-        parts = Path(folder).parts
-        if not parts or Path(folder).is_absolute() or ".." in parts:
-            raise UsageError(
-                f"series[{number}] is {folder!r}",
-                place=place,
-                expected="a folder within the repository, relative to pyproject.toml",
-            )
-    names = tuple(Path(folder).as_posix() for folder in value)
+        raise UsageError(f"{key} is empty", place=place, expected=expected)
+    names = tuple(_folder(folder, f"{key}[{n}]", place) for n, folder in enumerate(value))
     for number, folder in enumerate(names):
         if folder in names[:number]:
             raise UsageError(
-                f"series[{number}] names {folder!r} a second time",
+                f"{key}[{number}] names {folder!r} a second time",
                 place=place,
-                expected="each series folder once",
+                expected="each series folder once" if key == "series" else "each once",
             )
     return names
+
+
+def _folder(value: object, key: str, place: str) -> str:
+    if not isinstance(value, str):
+        fact = f"{key} is {_toml_type(value)}"
+        raise UsageError(fact, place=place, expected="the name of a folder")
+    parts = Path(value).parts
+    if not parts or Path(value).is_absolute() or ".." in parts:
+        raise UsageError(
+            f"{key} is {value!r}",
+            place=place,
+            expected="a folder within the repository, relative to pyproject.toml",
+        )
+    return Path(value).as_posix()
 
 
 def _path(

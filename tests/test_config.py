@@ -58,7 +58,7 @@ def test_pins_are_written_beside_pyproject_where_there_are_none(tmp_path: Path) 
         (
             'serie = ["a"]',
             "unknown key 'serie' in [tool.patchkit], expected one of series, pins, profile, "
-            "selections, history",
+            "selections, history, records, claims",
         ),
         (
             'series = "patches"',
@@ -81,6 +81,9 @@ def test_pins_are_written_beside_pyproject_where_there_are_none(tmp_path: Path) 
             "series[1] names 'a' a second time, expected each series folder once",
         ),
         ("pins = true", "pins is a boolean, expected the path of a TOML file"),
+        ("records = 1", "records is a number, expected the name of a folder"),
+        ("claims = []", 'claims is empty, expected a list of files, such as ["README.md"]'),
+        ('claims = ["a.md", "a.md"]', "claims[1] names 'a.md' a second time, expected each once"),
         ('pins = ""', "pins is empty, expected the path of a TOML file"),
         (
             'profile = "x"',

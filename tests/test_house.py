@@ -33,6 +33,7 @@ def test_every_session_of_the_readme_and_of_ci_is_there() -> None:
         "rebase",
         "tests",
         "engine",
+        "kernels",
         "e2e",
         "gpu",
         "bench",

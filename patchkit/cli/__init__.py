@@ -45,6 +45,7 @@ SECTIONS = {
         "test": "Say by its tests whether each patch is needed on a release.",
         "exits": "Say which patches may go, by their own exit conditions.",
         "requires": "Say whether an environment has what the patches need.",
+        "claims": "Say which figures no run record backs.",
     },
     "Ship": {
         "build-wheel": "Write a patched wheel of a release.",

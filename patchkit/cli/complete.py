@@ -118,6 +118,7 @@ _BY_NAME: Mapping[tuple[str, str], Offered] = {
     ("drop", "patch"): PATCH, ("edit", "patch"): PATCH, ("split", "patch"): PATCH,
     ("record", "patch"): PATCH, ("rename", "old"): PATCH, ("fold", "patches"): PATCH,
     ("port", "patches"): FILE, ("where", "patches"): FILE, ("lint", "names"): FILE,
+    ("claims", "paths"): FILE,
     ("unpatch", "wheel"): FILE,
     ("kv-plan", "release"): Offered(planned), ("kv-plan", "formats"): Offered(formats),
     ("kv-plan", "model"): FILE, ("kv-plan", "drafter"): FILE, ("kv-plan", "weights"): FILE,

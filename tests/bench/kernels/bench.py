@@ -1,0 +1,140 @@
+"""A suite measured on one device, in one process: each case by all its columns in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from tests.bench.kernels import timing
+from tests.bench.kernels.caches import Inputs, Pool, make_inputs, make_pool
+from tests.bench.kernels.cases import ROTATED_BYTES, Case, pool_blocks
+from tests.bench.kernels.columns import PEERS
+from tests.bench.kernels.oracle import relative_error
+from tests.bench.kernels.peers import Peer
+from tests.bench.kernels.rows import Row
+from tests.bench.kernels.suites import Suite
+
+TINY_ROTATED_BYTES = 10_000  # on a CPU, where nothing that is timed means anything
+TINY_COPIED_BYTES = 1 << 16
+
+
+class Bench:
+    """The pools that all cases share, the copy's bandwidth, and what is measured with them."""
+
+    def __init__(
+        self, suite: Suite, cases: Sequence[Case], device: str, *, replays: int = timing.REPLAYS
+    ) -> None:
+        self.suite, self.cases, self.device, self.replays = suite, cases, device, replays
+        self.rotated = TINY_ROTATED_BYTES if device == "cpu" else ROTATED_BYTES
+        self.pools: dict[str, Pool] = {}
+
+    @cached_property
+    def copy_gbps(self) -> float:
+        """The bandwidth of a copy, measured once a process."""
+        copied = TINY_COPIED_BYTES if self.device == "cpu" else timing.COPIED_BYTES
+        return timing.copy_gbps(self.device, copied)
+
+    def pool(self, kv_format: str) -> Pool:
+        """The pool of a format, large enough for every case."""
+        if kv_format not in self.pools:
+            blocks = pool_blocks(self.cases, kv_format, self.rotated)
+            self.pools[kv_format] = make_pool(self.cases[0], kv_format, blocks, self.device)
+        return self.pools[kv_format]
+
+    def warm(self, case: Case, column: str) -> str | None:
+        """Call a column once on a small pool, so that it is compiled; what went wrong, or None.
+
+        Shapes, strides and so what is compiled are those of the case; its requests share blocks.
+        """
+        peer = PEERS[column]
+        key = f"{peer.kv_format} {case.context}"
+        if key not in self.pools:
+            blocks = 1 + case.blocks // case.batch
+            self.pools = {key: make_pool(case, peer.kv_format, blocks, self.device)}
+        inputs = make_inputs(case, self.pools[key], self.rotated, shared=True)
+        try:
+            peer.prepare(inputs)[0]()
+            self._settle()
+        except Exception as error:  # told, and met again where it is measured
+            return f"{type(error).__name__}: {_first_line(error)}"
+        return None
+
+    def measure(
+        self, case: Case, columns: Sequence[str], begun: Callable[[Case, str], None]
+    ) -> Iterator[Row]:
+        """A row for each column: who is absent or wrong is not timed.
+
+        `begun` hears of each column before it is called, should it end the process.
+        """
+        ready: dict[str, timing.Replay] = {}
+        errors: dict[str, float] = {}
+        for column in columns:
+            begun(case, column)
+            made = self._ready(case, PEERS[column])
+            if isinstance(made, Row):
+                yield made
+            else:
+                errors[column], ready[column] = made
+        begun(case, "")
+        times = timing.interleaved(ready, self.replays)
+        for column, samples in times.items():
+            read = case.cache_bytes(PEERS[column].kv_format)
+            yield Row(
+                case, column, "timed", "", tuple(samples), read, self.copy_gbps, errors[column]
+            )
+
+    def _ready(self, case: Case, peer: Peer) -> Row | tuple[float, timing.Replay]:
+        """The error of a column that is right, and its captured calls; else why not."""
+        reason = peer.available() or peer.skips(case, self._free_bytes())
+        if reason:
+            return Row(case, peer.name, "skipped", reason)
+        try:
+            inputs = make_inputs(case, self.pool(peer.kv_format), self.rotated)
+            calls = peer.prepare(inputs)
+            error = self._error(inputs, calls)
+            if not error <= peer.bound:
+                fact = f"relative error {error:.2g}, at most {peer.bound:g} is right"
+                return Row(case, peer.name, "failed", fact, error=error)
+            return error, timing.Replay(calls, self.device)
+        except torch.cuda.OutOfMemoryError as error:
+            torch.cuda.empty_cache()
+            return Row(case, peer.name, "skipped", _first_line(error))
+        except Exception as error:  # a peer's failure is a row of the table
+            return Row(case, peer.name, "failed", f"{type(error).__name__}: {_first_line(error)}")
+
+    def _error(self, inputs: Inputs, calls: Sequence[Callable[[], Any]]) -> float:
+        """The error of the first and the last call, each into a poisoned output."""
+        worst = 0.0
+        for table in sorted({0, len(calls) - 1}):
+            output = calls[table]()
+            output.fill_(float("nan"))
+            output = calls[table]()
+            self._settle()
+            worst = max(worst, relative_error(output, inputs, table))
+        return worst
+
+    def _free_bytes(self) -> int:
+        return torch.cuda.mem_get_info()[0] if self.device == "cuda" else 1 << 40
+
+    def _settle(self) -> None:
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+
+def warm_one(job: tuple[str, Case, str, str]) -> str | None:
+    """What went wrong as one column was called once, in a process that is told all by name."""
+    from tests.bench.kernels.suites import suite
+
+    name, case, column, device = job
+    problem = _WARM.setdefault(name, Bench(suite(name), (case,), device)).warm(case, column)
+    return f"{column}, {case.name}: {problem}" if problem else None
+
+
+_WARM: dict[str, Bench] = {}
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0][:200]

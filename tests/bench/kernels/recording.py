@@ -1,0 +1,63 @@
+"""Timed rows as a run record. A tree that is not what was committed gets none, and that is said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.bench.kernels.rows import Row
+from tests.bench.kernels.suites import Suite
+
+
+def begin(
+    suite: Suite, root: Path, command: Sequence[str], manifest: Path | None
+) -> tuple[Any, str | None]:
+    """A run that begins now and None, or None and the reason why it cannot be one of record."""
+    try:
+        from patchkit.records.run import Run
+
+        from patchkit.errors import PatchkitError
+    except ImportError as error:
+        return None, str(error)
+    try:
+        run = Run.begin(
+            suite.name, root=root, sources=suite.sources, command=command, manifest=manifest
+        )
+    except PatchkitError as error:
+        return None, str(error)
+    return run, None
+
+
+def write(run: Any, suite: Suite, rows: Iterable[Row], folder: Path) -> Path:
+    """The file of the record, with every timed row and the copy's bandwidth."""
+    from patchkit.records.run import Workload
+
+    timed = [row for row in rows if row.status == "timed"]
+    for row in timed:
+        subject, _, variant = row.column.partition(" ")
+        if variant not in ("bf16", "int8", "fp8"):  # a column that has one format
+            subject, variant = row.column, "bf16"
+        case = row.case
+        workload = Workload(
+            context=case.context,
+            new_tokens=case.new_tokens,
+            batch=case.batch,
+            draft_length=case.new_tokens - 1,
+            cached_tokens=case.context - case.new_tokens,
+            kv_format=suite.formats[row.column],
+            block_size=case.block_size,
+            cache="cold",
+        )
+        measured = f"{suite.name.replace('-', ' ')}, {variant}"
+        run.add(measured, row.samples_us, "µs", workload, row=row_id(row), subject=subject)
+    copies = sorted({row.copy_gbps for row in timed})
+    run.add("copy on the device", copies, "GB/s", Workload(), row="copy", subject="torch")
+    return run.write(folder)
+
+
+def row_id(row: Row) -> str:
+    """The id of a row in its record: int8-131072-q8-b1 of ours is ours-int8-b1-131072-q8."""
+    column = re.sub(r"[^a-z0-9]+", "-", row.column.lower())
+    return f"{column}-{row.case.name}"

@@ -1,0 +1,177 @@
+"""What may vary in one call of verify attention, and the calls that are tried; no torch in here.
+
+Small calls, in which every pair of values appears, run under Triton's interpreter and on a GPU;
+long contexts, and the requests of kvarn.md §8.2 in every format, on a GPU alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.kernels.pairs import pairwise
+
+Counts = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Format:
+    """What is stored and what is asked, and whether the kernel is to compute in float32.
+
+    cache, query: names of torch dtypes
+    """
+
+    cache: str
+    query: str
+    precise: bool = False
+
+
+FORMATS = {
+    "bf16": Format("bfloat16", "bfloat16"),
+    "fp16": Format("float16", "float16"),
+    "fp8, bf16 query": Format("float8_e4m3fn", "bfloat16"),
+    "fp8, fp16 query": Format("float8_e4m3fn", "float16"),
+    "int8, bf16 query": Format("int8", "bfloat16"),
+    "int8, fp16 query": Format("int8", "float16"),
+    "fp32": Format("float32", "float32", precise=True),
+    "int8, fp32 query": Format("int8", "float32", precise=True),
+}
+
+# Where a page and a head lie. NHD: a page holds tokens of heads; HND: heads of tokens. Padded: the
+# page stride is larger than the page, and the cache begins inside its storage; 16-byte aligned.
+# Odd: as padded, but pages begin at any multiple of 8 bytes, as a shared page may make them.
+LAYOUTS = ("NHD", "HND", "NHD padded", "HND odd")
+
+# Normal: N(0, 1). Peaked: scores of about ±30. Mixed: tokens of magnitudes 1/8 to 8. Tiny: values
+# of 0.001. Huge: one token a hundred times as large as the rest.
+INPUTS = ("normal", "peaked", "mixed", "tiny values", "huge token")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call: requests of `seq_lens` tokens, the last `query_lens` of each being asked.
+
+    ratio: query heads a key head
+    path: the path that is forced; None leaves the choice to the kernel
+    """
+
+    seq_lens: Counts
+    query_lens: Counts
+    format: str = "bf16"
+    head_dim: int = 64
+    kv_heads: int = 2
+    ratio: int = 6
+    block_size: int = 16
+    layout: str = "NHD"
+    window: int = 0
+    inputs: str = "normal"
+    path: str | None = None
+    seed: int = 0
+
+    def __str__(self) -> str:
+        """Return the case as the id of a test."""
+        words = [
+            f"{list(self.seq_lens)}x{list(self.query_lens)}".replace(" ", ""),
+            self.format.replace(", ", "-").replace(" ", "-"),
+            f"D{self.head_dim}",
+            f"{self.kv_heads}x{self.ratio}heads",
+            f"block{self.block_size}",
+            self.layout.replace(" ", "-"),
+            f"window{self.window}",
+            self.inputs.replace(" ", "-"),
+            self.path or "any",
+        ]
+        return ",".join(words)
+
+
+# By name, for pages of a size: (tokens, query tokens) of every request.
+REQUESTS = {
+    "one token": lambda block: ((1,), (1,)),
+    "shorter than a tile": lambda block: ((5,), (5,)),
+    "decode": lambda block: ((140, 3), (1, 1)),
+    "at the end of a page": lambda block: ((block, block + 1, block - 1), (5, 2, 5)),
+    "ragged": lambda block: ((150, 37, 9), (3, 8, 1)),
+    "padding": lambda block: ((0, 70, 0, 130, 0), (0, 4, 0, 6, 0)),
+    "several tiles": lambda block: ((100, 30), (22, 16)),
+    "all are asked": lambda block: ((64,), (64,)),
+}
+
+SMALL: dict[str, tuple[Any, ...]] = {
+    "requests": tuple(REQUESTS),
+    "format": tuple(FORMATS),
+    "ratio": (1, 3, 6, 8, 16, 80),
+    "inputs": INPUTS,
+    "block_size": (16, 48, 128, 432, 448),
+    "layout": LAYOUTS,
+    "head_dim": (64, 128, 256),
+    "window": (0, 7, 1024),
+    "kv_heads": (1, 2, 3),
+}
+
+# kvarn.md §8.2: (tokens of each request, query tokens of every request)
+LISTED: tuple[tuple[Counts, int], ...] = (
+    ((1500,), 5),
+    ((37, 1000, 4321), 5),
+    ((16000,), 1),
+    ((700, 8), 8),
+    ((432,), 5),
+    ((433, 431), 3),
+    ((1500,), 16),
+    ((2000, 300), 16),
+    ((9000,), 21),
+    ((1500,), 22),
+    ((25000,), 32),
+    ((600, 4000), 32),
+    ((1000,), 64),
+)
+
+LONG: dict[str, tuple[Any, ...]] = {
+    "requests": (*((seq, (q,) * len(seq)) for seq, q in LISTED), ((3000,), (200,)), ((777,), (33,))),
+    "format": tuple(FORMATS),
+    "ratio": (1, 3, 6, 8, 16, 80),
+    "inputs": INPUTS,
+    "block_size": (16, 48, 128, 432, 448),
+    "layout": LAYOUTS,
+    "head_dim": (64, 128, 256),
+    "window": (0, 7, 1024),
+    "kv_heads": (1, 2, 4),
+}
+
+
+def small_cases(path: str | None = None) -> list[Case]:
+    """Return short calls that show every pair of SMALL's values."""
+    cases = []
+    for number, row in enumerate(pairwise(SMALL)):
+        chosen: dict[str, Any] = dict(row)
+        lengths = REQUESTS[chosen.pop("requests")](chosen["block_size"])
+        cases.append(Case(*lengths, **chosen, path=path, seed=number))
+    return cases
+
+
+def long_cases(path: str | None = None) -> list[Case]:
+    """Return calls over long contexts that show every pair of LONG's values."""
+    cases = []
+    for number, row in enumerate(pairwise(LONG)):
+        chosen: dict[str, Any] = dict(row)
+        seq_lens, query_lens = chosen.pop("requests")
+        cases.append(Case(seq_lens, query_lens, **chosen, path=path, seed=1000 + number))
+    return cases
+
+
+def listed_cases(path: str | None = None) -> list[Case]:
+    """Return the requests of kvarn.md §8.2 in every format and head size, with its blocks of 432."""
+    return [
+        Case(
+            seq_lens,
+            (query_len,) * len(seq_lens),
+            format=name,
+            head_dim=head_dim,
+            kv_heads=4,
+            block_size=432,
+            path=path,
+            seed=2000 + number,
+        )
+        for number, (seq_lens, query_len) in enumerate(LISTED)
+        for name in FORMATS
+        for head_dim in (64, 128, 256)
+    ]

@@ -1,0 +1,169 @@
+"""Verify attention held against float64 on the dequantised cache, on a GPU or interpreted.
+
+Each comparison names the mutations of `mutate.py` that it catches; all were tried.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+
+import pytest
+
+for needed in ("torch", "triton"):
+    if importlib.util.find_spec(needed) is None:
+        pytest.skip(f"{needed} is not installed", allow_module_level=True)
+
+import torch
+
+from tests.kernels import bounds
+from tests.kernels.caches import Call, lay, make, running_total, views
+from tests.kernels.cases import FORMATS, Case, listed_cases, long_cases, small_cases
+from tests.kernels.run_kernel import HUGE, NAN, ZERO, bits, parts, run, scratch_for
+
+pytestmark = [
+    pytest.mark.kernel,
+    # Triton's interpreter makes scalars of arrays of one element
+    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0:DeprecationWarning"),
+]
+
+SMALL = small_cases()
+
+
+def check_parity(case: Case, device: str) -> None:
+    """Hold one call against the truth: every element, their RMS, and the rows of no request."""
+    call = make(case, device)
+    precise = FORMATS[case.format].precise
+    output = run(call, precise=precise, path=case.path)
+    tokens = sum(case.query_lens)
+    exact = bounds.truth(call)
+    # causal-late, causal-early, window-wide, scale-of-head-0, no-rescale: each exceeds the bound
+    # of some element, by NaN of a slot that is nobody's or by a weight that is wrong
+    assert bounds.worst(output[:tokens], exact.rows(tokens)) <= 1
+    # weights-not-rounded-alike, sum-of-rounded: small everywhere, and in one direction
+    limit = bounds.RELATIVE_RMS[call.query.dtype]
+    assert bounds.relative_rms(output[:tokens], exact.rows(tokens)) <= limit
+    if precise and case.inputs == "normal":
+        # tf32-dots: 1e-4 where float32's own error is 1e-6
+        error = (output[:tokens].double() - exact.output[:tokens]).abs().max()
+        assert error <= bounds.MAX_ABSOLUTE
+    # writes-padding: rows of no request are left as they were
+    assert (output[tokens:].contiguous().view(torch.uint8) == NAN).all()
+
+
+@pytest.mark.parametrize("case", SMALL, ids=str)
+def test_a_short_call_is_within_its_bounds(case: Case, device: str) -> None:
+    check_parity(case, device)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", [*listed_cases(), *long_cases()], ids=str)
+def test_a_long_call_is_within_its_bounds(case: Case, gpu: str) -> None:
+    check_parity(case, gpu)
+
+
+# 2,600 blocks of which the last 23 lie where offsets of elements, those of scales too, pass 2³¹:
+# pages are 3.7 MB apart. On a GPU 20,000 tokens fill 23 of them; under the interpreter few tokens
+# lie in as many, and the memory between is never touched.
+POOL_BLOCKS, POOL_STRIDE = 2_600, 3_661_008  # bytes
+LAST, FIRST = range(2_577, 2_600), range(23)
+
+
+def far_and_near(case: Case, device: str) -> tuple[Call, Call]:
+    """Return one call with its pages at a pool's end, and at its start."""
+    storage = torch.empty(POOL_BLOCKS * POOL_STRIDE, dtype=torch.uint8, device=device)
+    pool = views(case, storage, POOL_BLOCKS, POOL_STRIDE)
+    return tuple(
+        lay(case, pool, [list(pages)], torch.Generator().manual_seed(case.seed))
+        for pages in (LAST, FIRST)
+    )
+
+
+@pytest.mark.parametrize("layout", ["NHD", "HND"])
+@pytest.mark.parametrize("name", ["bf16", "fp8, bf16 query", "int8, bf16 query", "fp32"])
+def test_pages_past_two_to_the_31_give_the_same_bits(
+    name: str, layout: str, device: str
+) -> None:
+    tokens, block_size = (20_000, 880) if device == "cuda" else (360, 16)
+    head_dim = 64 if name == "fp32" or device == "cpu" else 256
+    case = Case(
+        (tokens,), (5,), format=name, head_dim=head_dim, block_size=block_size, kv_heads=4,
+        layout=layout, ratio=3, seed=31,
+    )  # fmt: skip
+    far, near = far_and_near(case, device)
+    assert far.key_cache.stride(0) * LAST[0] > 2**31
+    assert far.key_scale is None or far.key_scale.ndim == 1 or far.key_scale.stride(0) * LAST[0] > 2**31
+    precise = FORMATS[name].precise
+    output = run(far, precise=precise)
+    # int32-page, int32-scale-page: other tokens, or a crash
+    assert torch.equal(output[:5], run(near, precise=precise)[:5])
+    assert bounds.worst(output[:5], bounds.truth(far).rows(5)) <= 1
+
+
+def in_order(call: Call, order: list[int]) -> Call:
+    """The call with its requests in another order; the tokens of each stay where they are."""
+    starts = call.query_start.tolist()
+    rows = [row for request in order for row in range(starts[request], starts[request + 1])]
+    counts = tuple(starts[request + 1] - starts[request] for request in order)
+    return replace(
+        call,
+        query=call.query[rows],
+        block_table=call.block_table[order],
+        query_start=running_total(counts, str(call.query.device)),
+        seq_lens=call.seq_lens[order],
+    )
+
+
+DETERMINED = [
+    Case((150, 37, 290), (5, 2, 8), name, block_size=16, layout="HND odd", ratio=3, seed=77)
+    for name in FORMATS
+]
+
+
+@pytest.mark.parametrize("case", DETERMINED, ids=str)
+def test_two_runs_give_the_same_bits_whatever_lay_in_scratch_and_output(
+    case: Case, device: str
+) -> None:
+    call, precise = make(case, device), FORMATS[case.format].precise
+    runs = [run(call, precise=precise, byte=byte)[:15] for byte in (NAN, HUGE, ZERO)]
+    # reads-stale-part, no-store-of-empty-split, skips-short-request: what lay there shows
+    assert torch.equal(bits(runs[0]), bits(runs[1]))
+    assert torch.equal(bits(runs[0]), bits(runs[2]))
+
+
+@pytest.mark.parametrize("case", DETERMINED, ids=str)
+def test_a_request_gives_the_same_bits_in_any_company(case: Case, device: str) -> None:
+    call, precise = make(case, device), FORMATS[case.format].precise
+    scratch = scratch_for(call)
+    together = run(call, precise=precise, scratch=scratch)
+    for order in ([2, 0, 1], [2, 1, 1], [2, 2, 2]):
+        moved = in_order(call, order)
+        # request-of-another-tile: splits that depend on the batch add up in another order
+        first = run(moved, precise=precise, scratch=scratch)[:8]
+        assert torch.equal(bits(first), bits(together[7:15]))
+
+
+def test_scratch_of_the_configured_maxima_serves_every_smaller_call(device: str) -> None:
+    call = make(Case((150, 37), (5, 2), seed=78), device)
+    exact = bounds.truth(call)
+    scratch = scratch_for(call, max_requests=64, max_query_len=33)
+    places = [part.data_ptr() for part in parts(scratch)]
+    for _ in range(2):
+        assert bounds.worst(run(call, scratch=scratch)[:7], exact.rows(7)) <= 1
+    assert [part.data_ptr() for part in parts(scratch)] == places
+
+
+@pytest.mark.parametrize("query_len", [65, 200])
+@pytest.mark.parametrize("ratio", [1, 6])
+def test_any_number_of_query_tokens_is_served(query_len: int, ratio: int, device: str) -> None:
+    check_parity(Case((230, 9), (query_len, 2), kv_heads=1, ratio=ratio, seed=79), device)
+
+
+@pytest.mark.parametrize("name", ["bf16", "int8, bf16 query", "fp32"])
+def test_a_query_token_without_any_key_is_zero(name: str, device: str) -> None:
+    call = make(Case((40, 3), (2, 3), name, seed=80), device)
+    shorter = replace(call, seq_lens=torch.tensor([0, 1], dtype=torch.int32, device=device))
+    output = run(shorter, precise=FORMATS[name].precise)[:5]
+    # zero-by-zero: NaN
+    assert not output[:4].any()
+    assert bounds.worst(output, bounds.truth(shorter).rows(5)) <= 1
