@@ -135,7 +135,8 @@ def summary(found: Comparison, bound: float) -> dict[str, Any]:
     return {
         "equal": found.equal, "differing": len(found.differences), "behind": found.behind,
         "excluded": found.excluded, "positions": found.positions,
-        "largest move": round(found.largest_move, 3), "bound": round(bound, 3),
+        "largest move": round(found.largest_move, 3), "usual move": round(found.usual_move, 3),
+        "bound": round(bound, 3),
     }  # fmt: skip
 
 

@@ -45,6 +45,7 @@ MATCH = 22.0  # the score of a key whose token before is the present one
 RECENCY = 3.0  # the score that the nearest keys have over those some thousand tokens away
 RECENT_RADIANS = 3.2e-4
 COPY = 2.0  # the size of the copied code in the residual stream
+RANDOM = 2.0  # the size of what all random heads write, times that of a value
 LOGIT = 20.0  # of a token that is copied, about
 
 
@@ -159,10 +160,10 @@ def _random_layer(shape: Shape, squared_norm: float, draw: Generator) -> list[Te
     if width > CODE:
         value[:, CODE:, FEATURES] = normal(shape.kv_heads, width - CODE, NUM_FEATURES) * each
     # All random heads together move the copied code by about its own size in each channel.
-    output = normal(shape.heads, HIDDEN, width) * (1.0 / math.sqrt(shape.heads * width))
+    output = normal(shape.heads, HIDDEN, width) * (RANDOM / math.sqrt(shape.heads * width))
     output[:, TOKEN], output[:, ONE], output[:, FILL] = 0, 0, 0
-    output[:, BEFORE] *= 0.1
-    output[:, FEATURES] *= 0.1
+    output[:, BEFORE] *= 0.05
+    output[:, FEATURES] *= 0.05
     return [query, key, value, output]
 
 
@@ -178,7 +179,7 @@ def _find_token_before(shape: Shape, draw: Generator) -> list[Tensor]:
         query[0, pair, ONE] = each * math.cos(theta) * math.sqrt(shape.head_dim)
         query[0, pair + half, ONE] = -each * math.sin(theta) * math.sqrt(shape.head_dim)
     # The norm of a token, by which layer 1's scores are divided, is to vary little.
-    output[:, NEXT] *= 0.3
+    output[:, NEXT] *= 0.2
     output[0] = 0
     output[0, BEFORE, :CODE] = _eye()
     return [query, key, value, output]

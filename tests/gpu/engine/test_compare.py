@@ -18,9 +18,9 @@ def run(**requests: list[tuple[int, float]]) -> dict[str, Any]:
 
 def test_equal_tokens_within_the_bound_are_equal() -> None:
     """Caught: margins of the two runs added instead of subtracted."""
-    reference, other = run(a=[(5, 9.0), (6, 8.0)]), run(a=[(5, 9.5), (6, 7.25)])
-    found = compare(reference, other, 1.0)
-    assert found == Comparison(2, 0, 0, (), (), 0.75)
+    reference, other = run(a=[(5, 9.0), (6, 8.0)]), run(a=[(5, 9.25), (6, 7.5)])
+    found = compare(reference, other, 4.0)
+    assert found == Comparison(2, 0, 0, (), (), 0.5, 0.3125, 4.0)
     assert found.problems == []
     assert found.positions == 2
 
@@ -56,9 +56,19 @@ def test_equal_tokens_within_the_bound_are_excluded_and_the_rest_is_compared() -
 
 def test_a_margin_that_moves_by_more_than_the_bound_is_a_problem() -> None:
     """Caught: no look at margins, so that a head that is wrong without turning a token passes."""
-    found = compare(run(a=[(5, 9.0), (6, 9.0)]), run(a=[(5, 6.5), (6, 9.0)]), 1.0)
-    assert (found.equal, found.largest_move) == (2, 2.5)
+    row = [(n, 9.0) for n in range(1000)]
+    found = compare(run(a=[(5, 9.0), *row]), run(a=[(5, 6.5), *row]), 1.0)
+    assert (found.equal, found.largest_move) == (1001, 2.5)
     assert found.problems == ["'a' at 0: margin 6.50 for 9.00"]
+
+
+def test_margins_that_all_move_a_little_are_a_problem() -> None:
+    """0.16 of a bound of 1 is over 1.5/sqrt(96) = 0.153. Caught: the mean square taken for it."""
+    rows = [[(n, 9.0 + 0.25 * size) for n in range(8)] for size in (0.0, 0.64, 0.6)]
+    found = compare(run(a=rows[0], b=rows[0]), run(a=rows[1], b=rows[1]), 1.0)
+    assert found.usual_move == pytest.approx(0.16)
+    assert found.problems == ["margins move by 0.160 on the whole"]
+    assert compare(run(a=rows[0], b=rows[0]), run(a=rows[2], b=rows[2]), 1.0).problems == []
 
 
 def test_a_run_of_which_a_twentieth_is_excluded_proves_too_little() -> None:
