@@ -111,7 +111,7 @@ def judge(case: Case, reference: dict[str, Any], other: dict[str, Any]) -> dict[
     errors = [run["error"] for run in (reference, other) if "error" in run]
     if errors:
         return {"case": case.name, "ok": False, "problems": errors}
-    bound = error_bound(LARGEST_LOGIT, int8=case.cache == INT8)
+    bound = error_bound(LARGEST_LOGIT, case.cache)
     found = compare(reference, other, bound)
     problems = list(found.problems)
     faults = faults_of_run(reference, verify=False, graphs=case.graphs)
@@ -119,9 +119,8 @@ def judge(case: Case, reference: dict[str, Any], other: dict[str, Any]) -> dict[
         # The control: tokens must differ, and of nothing but the swapped scales.
         ok = bool(found.differences) and {d.request for d in found.differences} == {"far"}
         faults += [] if ok else [f"swapped scales went unnoticed or elsewhere: {problems}"]
-        problems = faults
-    else:
-        problems += faults + faults_of_run(other, verify=True, graphs=case.graphs)
+        problems = []
+    problems += faults + faults_of_run(other, verify=True, graphs=case.graphs)
     return {
         "case": case.name, "ok": not problems, "problems": problems,
         **summary(found, bound), "induced": induced_share(reference),

@@ -18,6 +18,9 @@ RUNS = 2
 # codes are others by one. A key or value with a largest size ten times that of its code channels
 # loses up to this part of their norm.
 INT8_CODES = 1.7e-2
+# Where queries are in e4m3, unified attention rounds the weights of the keys to it, too: what a
+# number loses by that, as root mean square, in each layer.
+E4M3 = 2.6e-2
 MOST_EXCLUDED = 0.05
 # An error that lies in no direction has 1/sqrt(96) of the bound's share in the difference of two
 # codes of 96 channels, as root mean square; half as much again for what is not independent. One
@@ -25,14 +28,15 @@ MOST_EXCLUDED = 0.05
 USUAL = 1.5 / 96**0.5
 
 
-def error_bound(logit: float, *, int8: bool) -> float:
+def error_bound(logit: float, cache: str) -> float:
     """By how much the top-2 margin may differ between two runs, where the best logit is `logit`.
 
     The difference of two logits is the hidden state times the difference of two rows of the head,
     whose norm is the root of two times that of one; the best row lies along the hidden state, so
     that |error of the margin| <= sqrt(2) * logit * the relative error of the hidden state.
     """
-    relative = RUNS * LAYERS * (ATTENTION + ROUNDINGS * BF16 / 2) + (INT8_CODES if int8 else 0)
+    relative = RUNS * LAYERS * (ATTENTION + ROUNDINGS * BF16 / 2)
+    relative += {"auto": 0, "fp8": LAYERS * E4M3, "int8_per_token_head": INT8_CODES}[cache]
     return 2**0.5 * logit * relative
 
 

@@ -92,11 +92,15 @@ def test_runs_of_other_requests_or_lengths_are_refused() -> None:
         compare(run(a=[(1, 2.0)]), run(a=[]), 1.0)
 
 
-def test_the_bound_grows_with_the_logit_and_with_an_int8_cache() -> None:
-    """sqrt(2)·20·(4·(0.004 + 2·2⁻⁹)) = 0.894, and 0.017 more with int8. Caught: a layer dropped."""
-    assert error_bound(20.0, int8=False) == pytest.approx(0.8945, abs=1e-4)
-    assert error_bound(20.0, int8=True) == pytest.approx(1.3753, abs=1e-4)
-    assert error_bound(10.0, int8=False) == pytest.approx(0.4472, abs=1e-4)
+def test_the_bound_grows_with_the_logit_and_with_the_rounding_of_a_cache() -> None:
+    """sqrt(2)·20·(4·(0.004 + 2·2⁻⁹)) = 0.894, and 0.017 or 2·0.026 more in the brackets.
+
+    Caught: a layer or a run dropped.
+    """
+    assert error_bound(20.0, "auto") == pytest.approx(0.8945, abs=1e-4)
+    assert error_bound(20.0, "int8_per_token_head") == pytest.approx(1.3753, abs=1e-4)
+    assert error_bound(20.0, "fp8") == pytest.approx(2.3653, abs=1e-4)
+    assert error_bound(10.0, "auto") == pytest.approx(0.4472, abs=1e-4)
 
 
 GOOD = {"drafts": 3, "draft_tokens": 21, "accepted_tokens": 20}

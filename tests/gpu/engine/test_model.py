@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kernel
 
 SHAPE = Shape(vocabulary=4096)
 COUNT = 32
-BOUND = error_bound(1.25 * LOGIT, int8=True)
+BOUND = error_bound(1.25 * LOGIT, "int8_per_token_head")
 PROMPT = repeat("edge of a block", 512, 256, COUNT, SHAPE.vocabulary)
 
 
