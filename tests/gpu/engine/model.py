@@ -51,7 +51,7 @@ LOGIT = 20.0  # of a token that is copied, about
 
 @dataclass(frozen=True)
 class Shape:
-    """The heads of both layers; every group of query heads has one that the copying needs."""
+    """The heads of both layers; head_dim is 128 or 256, since a value holds a code."""
 
     heads: int = 8
     kv_heads: int = 2
@@ -156,7 +156,7 @@ def _random_layer(shape: Shape, squared_norm: float, draw: Generator) -> list[Te
     each = scale / (FEATURE_SIZE * math.sqrt(NUM_FEATURES))
     key[:, :, FEATURES] = normal(shape.kv_heads, width, NUM_FEATURES) * each
     value = torch.zeros(shape.kv_heads, width, HIDDEN)
-    value[:, :CODE, TOKEN] = torch.eye(CODE)[:width] * scale
+    value[:, :CODE, TOKEN] = torch.eye(CODE) * scale
     if width > CODE:
         value[:, CODE:, FEATURES] = normal(shape.kv_heads, width - CODE, NUM_FEATURES) * each
     # All random heads together move the copied code by about its own size in each channel.

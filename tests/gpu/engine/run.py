@@ -121,22 +121,36 @@ def generate(
     outputs: dict[str, Any] = {}
     by_name = {prompt.name: prompt for prompt in chosen}
     steps = []
-    began = time.perf_counter()
+    decoding_from: tuple[float, int] | None = None
     while engine.has_unfinished_requests():
         before = dict(calls)
         for output in engine.step():
             outputs[output.request_id] = output
-        decoding = len(outputs) == len(chosen)
-        steps.append({"decoding": decoding, **{n: calls[n] - before[n] for n in calls}})
+        # Steps in which prompts are read, or parts of them, are none of these.
+        steps.append(
+            {"decoding": decoding_from is not None, **{n: calls[n] - before[n] for n in calls}}
+        )
+        if decoding_from is None and len(outputs) == len(chosen):
+            decoding_from = time.perf_counter(), generated(outputs)
         if swap is not None and any(swap(llm, name, by_name[name]) for name in outputs):
             swap = None
+    assert decoding_from is not None
+    ended = time.perf_counter()
     return {
-        "seconds": time.perf_counter() - began,
+        "decoding": {
+            "seconds": ended - decoding_from[0],
+            "tokens": generated(outputs) - decoding_from[1],
+        },
         "tokens": {name: list(output.outputs[0].token_ids) for name, output in outputs.items()},
         "margins": {name: margins(output.outputs[0].logprobs) for name, output in outputs.items()},
         "steps": steps,
         "swapped": swap is None,
     }
+
+
+def generated(outputs: dict[str, Any]) -> int:
+    """How many tokens there are so far."""
+    return sum(len(output.outputs[0].token_ids) for output in outputs.values())
 
 
 def margins(logprobs: Any) -> list[float]:
@@ -217,11 +231,8 @@ def main(arguments: list[str]) -> None:
         "drafting": drafting(llm),
         "induced": {prompt.name: list(prompt.induced) for prompt in chosen},
     }
-    again = [generate(llm, chosen, calls, logprobs=None) for _ in range(options.repeat)]
-    result["again"] = [
-        {"seconds": one["seconds"], "tokens": sum(map(len, one["tokens"].values()))}
-        for one in again
-    ]
+    repeated = (generate(llm, chosen, calls, logprobs=None) for _ in range(options.repeat))
+    result["again"] = [one["decoding"] for one in repeated]
     if options.swap and not result["swapped"]:
         raise SystemExit("no scales were swapped")
     Path(options.file).write_text(json.dumps(result))
