@@ -93,7 +93,13 @@ def kernels(session: nox.Session) -> None:
     install(session, package=False, extra=(torch, *INTERPRETER), alone=(TRITON,))
     chosen = ("-n", "2", "-m", "kernel and not gpu", "--confcutdir", "tests/kernels")
     session.run(
-        *("python", "-m", "pytest", *chosen, *(session.posargs or ["tests/kernels"])),
+        *(
+            "python",
+            "-m",
+            "pytest",
+            *chosen,
+            *(session.posargs or ["tests/kernels", "tests/gpu/engine"]),
+        ),
         env={"TRITON_INTERPRET": "1"},
     )
 

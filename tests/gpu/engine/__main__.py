@@ -1,0 +1,260 @@
+"""The engine with verify attention on and off, on this GPU: `python3 -m tests.gpu.engine`.
+
+Imports vLLM from where PYTHONPATH says. Each run is an engine of its own, some at a time; each pair
+must give the same tokens, and the control, in which scales of two pages are swapped, must not.
+With --tree-hash the installed tree is held against that of a wheel that `patchkit verify` found
+whole (`python -m tests.gpu.engine.tree WHEEL`), and throughput becomes a run record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.gpu.engine.compare import Comparison, compare, error_bound, faults_of_run
+from tests.gpu.engine.model import LOGIT, Shape, write_checkpoint
+from tests.gpu.engine.prompts import prompts
+from tests.gpu.engine.tree import tree_sha256
+
+ROOT = Path(__file__).parents[3]
+LIMIT_S = 240
+LARGEST_LOGIT = 1.25 * LOGIT
+INT8 = "int8_per_token_head"
+SMALL, WIDE = Shape(), Shape(heads=24, kv_heads=4, head_dim=256)
+SHAPES = {"8/2 heads of 128": SMALL, "24/4 heads of 256": WIDE}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A pair of runs, or the control, of which only the second run has its scales swapped."""
+
+    backend: str
+    cache: str
+    graphs: bool
+    shape: str = "8/2 heads of 128"
+    swap: bool = False
+
+    @property
+    def name(self) -> str:
+        """How it is called in the table."""
+        mode = "graphs" if self.graphs else "eager"
+        control = ", scales swapped" if self.swap else ""
+        return f"{self.backend}, {self.cache}, {self.shape}, {mode}{control}"
+
+    def run_options(self, *, verify: bool) -> tuple[str, ...]:
+        """The options of one run; two cases that ask for the same run share it."""
+        options = ["--backend", self.backend, "--cache", self.cache]
+        options += ["--graphs"] if self.graphs else []
+        options += ["--verify"] if verify else []
+        options += ["--swap"] if self.swap and verify else []
+        return tuple(options)
+
+
+CASES = (
+    Case("TRITON_ATTN", INT8, graphs=False),
+    Case("TRITON_ATTN", INT8, graphs=True),
+    Case("TRITON_ATTN", INT8, graphs=False, swap=True),
+    Case("TRITON_ATTN", INT8, graphs=True, swap=True),
+    Case("TRITON_ATTN", INT8, graphs=True, shape="24/4 heads of 256"),
+    Case("TRITON_ATTN", "auto", graphs=True),
+    Case("TRITON_ATTN", "fp8", graphs=True),
+    Case("FLASH_ATTN", "auto", graphs=True),
+)
+TIMED_TOKENS = 300  # for each prompt
+TIMED = Case("TRITON_ATTN", INT8, graphs=True, shape="24/4 heads of 256")
+
+
+def run(folder: Path, shape: str, options: Sequence[str], number: int) -> dict[str, Any]:
+    """What one engine makes of the prompts, or {"error": …} with the end of what it printed."""
+    file = folder / f"run-{number}.json"
+    command = [sys.executable, "-m", "tests.gpu.engine.run", str(folder / shape_name(shape))]
+    variables = {**os.environ, "VLLM_CACHE_ROOT": str(folder / f"cache-{number}")}
+    try:
+        done = subprocess.run(
+            [*command, str(file), *options], env=variables, cwd=ROOT, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return {"error": f"not done in {LIMIT_S} s"}
+    if done.returncode or not file.exists():
+        return {"error": f"exit status {done.returncode}\n{done.stdout[-3000:]}"}
+    return json.loads(file.read_text())
+
+
+def shape_name(shape: str) -> str:
+    """The name of a shape's folder."""
+    return shape.replace(" ", "-").replace("/", "-")
+
+
+def run_all(folder: Path, cases: Sequence[Case], jobs: int) -> dict[Any, dict[str, Any]]:
+    """Every run that the cases need, by shape and options; some engines at a time."""
+    wanted = dict.fromkeys(
+        (case.shape, case.run_options(verify=verify)) for case in cases for verify in (False, True)
+    )
+    with ThreadPoolExecutor(jobs) as pool:
+        found = pool.map(lambda item: run(folder, *item[1], item[0]), enumerate(wanted))
+        return dict(zip(wanted, found, strict=True))
+
+
+def judge(case: Case, reference: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """One line of the table: what was found, and whether it is as it must be."""
+    errors = [run["error"] for run in (reference, other) if "error" in run]
+    if errors:
+        return {"case": case.name, "ok": False, "problems": errors}
+    bound = error_bound(LARGEST_LOGIT, case.cache)
+    found = compare(reference, other, bound)
+    problems = list(found.problems)
+    faults = faults_of_run(reference, verify=False, graphs=case.graphs)
+    if case.swap:
+        # The control: tokens must differ, and of nothing but the swapped scales.
+        ok = bool(found.differences) and {d.request for d in found.differences} == {"far"}
+        faults += [] if ok else [f"swapped scales went unnoticed or elsewhere: {problems}"]
+        problems = []
+    problems += faults + faults_of_run(other, verify=True, graphs=case.graphs)
+    return {
+        "case": case.name, "ok": not problems, "problems": problems,
+        **summary(found, bound), "induced": induced_share(reference),
+        "drafting": {"off": reference["drafting"], "on": other["drafting"]},
+        "path": path_taken(other),
+    }  # fmt: skip
+
+
+def summary(found: Comparison, bound: float) -> dict[str, Any]:
+    """The figures of a comparison."""
+    return {
+        "equal": found.equal, "differing": len(found.differences), "behind": found.behind,
+        "excluded": found.excluded, "positions": found.positions,
+        "largest move": round(found.largest_move, 3), "usual move": round(found.usual_move, 3),
+        "bound": round(bound, 3),
+    }  # fmt: skip
+
+
+def induced_share(found: dict[str, Any]) -> float:
+    """How much of what was generated is what the prompts' repeats go on with."""
+    pairs = [
+        (token, expected)
+        for name, row in found["induced"].items()
+        for token, expected in zip(found["tokens"][name], row, strict=True)
+    ]
+    return sum(token == expected for token, expected in pairs) / len(pairs)
+
+
+def path_taken(found: dict[str, Any]) -> dict[str, int]:
+    """How often verify attention was called, and how many steps ran as graphs alone."""
+    decoding = [step for step in found["steps"] if step["decoding"]]
+    return {
+        "captured": found["captured"].get("verify", 0),
+        "called": sum(step.get("verify", 0) for step in found["steps"]),
+        "decoding steps": len(decoding),
+        "silent steps": sum(
+            not any(v for k, v in step.items() if k != "decoding") for step in decoding
+        ),
+    }
+
+
+def timed(folder: Path, repetitions: int) -> dict[str, list[float]]:
+    """Output tokens a second with the option off and on, warm, one engine at a time.
+
+    Counted from when every request has its first token.
+    """
+    found = {}
+    for number, (name, verify) in enumerate({"off": False, "on": True}.items()):
+        options = [*TIMED.run_options(verify=verify), "--repeat", str(repetitions)]
+        options += ["--count", str(TIMED_TOKENS)]
+        done = run(folder, TIMED.shape, options, 1000 + number)
+        if "error" in done:
+            raise SystemExit(done["error"])
+        found[name] = [one["tokens"] / one["seconds"] for one in done["again"]]
+    return found
+
+
+def installed_site() -> Path:
+    """The folder that vLLM would be imported from."""
+    spec = importlib.util.find_spec("vllm")
+    if spec is None or spec.origin is None:
+        raise SystemExit("vLLM is not on PYTHONPATH")
+    return Path(spec.origin).parents[1]
+
+
+def write_record(options: argparse.Namespace, sha256: str, speeds: dict[str, list[float]]) -> Path:
+    """Write the throughput as a run record; the file."""
+    from patchkit.records.run import Run, VerifiedTree, Workload
+
+    lengths = [len(prompt.tokens) for prompt in prompts(SHAPES[TIMED.shape].vocabulary)]
+    workload = Workload(
+        context=max(lengths), new_tokens=TIMED_TOKENS, batch=len(lengths), draft_length=7,
+        cached_tokens=0, kv_format=INT8, block_size=16, cache="warm",
+    )  # fmt: skip
+    with Run.begin(
+        "verify-attention-engine", root=ROOT, sources=("kvarn_port", "patches", "tests/gpu/engine"),
+        command=["python3", "-m", "tests.gpu.engine", *sys.argv[1:]],
+        tree=VerifiedTree(sha256, options.release), manifest=options.manifest,
+    ) as run:  # fmt: skip
+        for name, samples in speeds.items():
+            measured, row = (
+                f"decoding of ten requests, VLLM_SPEC_DECODE_VERIFY {name}",
+                f"engine-int8-{name}",
+            )
+            subject = "ours" if name == "on" else "vLLM"
+            run.add(measured, samples, "tok/s", workload, row=row, subject=subject)
+        return run.write(options.records)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of the whole table."""
+    parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.engine", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=4, help="engines at a time")
+    parser.add_argument("--out", type=Path, help="a folder for result.json and each run's file")
+    parser.add_argument("--only", default="", help="cases whose name has this")
+    parser.add_argument("--times", type=int, default=0, help="repetitions for tok/s; 0: none")
+    parser.add_argument("--tree-hash", help="what the installed tree must be")
+    parser.add_argument("--release", default="0.28.0")
+    parser.add_argument("--manifest", type=Path, help="of patchkit.records.manifest")
+    parser.add_argument("--records", type=Path, default=ROOT / "docs" / "records")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the table; 0 where everything is as it must be, 3 where not, 1 where it cannot run."""
+    options = parse(arguments)
+    sha256 = tree_sha256(installed_site())
+    if options.tree_hash not in (None, sha256):
+        print(f"the installed tree is {sha256}, not {options.tree_hash}", file=sys.stderr)
+        return 1
+    began = time.monotonic()
+    cases = [case for case in CASES if options.only in case.name]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = options.out or Path(scratch)
+        for name, shape in SHAPES.items():
+            write_checkpoint(Path(scratch) / shape_name(name), shape)
+        runs = run_all(Path(scratch), cases, options.jobs)
+        table = [
+            judge(case, *(runs[case.shape, case.run_options(verify=v)] for v in (False, True)))
+            for case in cases
+        ]
+        speeds = timed(Path(scratch), options.times) if options.times else {}
+        result = {"tree": sha256, "table": table, "tokens a second": speeds}
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "result.json").write_text(json.dumps(result, indent=1))
+    for line in table:
+        print("ok  " if line["ok"] else "BAD ", json.dumps(line), flush=True)
+    print(json.dumps({"tree": sha256, "tokens a second": speeds}))
+    print(f"{time.monotonic() - began:.0f} s")
+    if speeds and options.tree_hash:
+        print(write_record(options, sha256, speeds))
+    return 0 if table and all(line["ok"] for line in table) else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
