@@ -34,7 +34,7 @@ MIN_QUERY_LEN = 2
 # 1 + num_speculative_tokens where that is more.
 LEAST_LIMIT = 16
 # Steps of more requests fill the card without being split; the scratch grows with them.
-MOST_REQUESTS = 64
+MOST_REQUESTS = 256
 # Whether verify attention takes the steps that the release splits over the KV itself, too.
 FASTER_THAN_UPSTREAM_SPLIT = True
 
@@ -223,7 +223,7 @@ def _scratch(requests: int, longest: int, num_heads: int, num_kv_heads: int, hea
     from vllm.v1.attention.ops.verify_attention.verify_attention import Scratch
 
     # Not the default device: layers are made on "meta", too.
-    device = torch.device(current_platform.device_type, torch.accelerator.current_device_index())
+    device = torch.empty(0, device=current_platform.device_type).device
     key = (requests, longest, num_heads, num_kv_heads, head_size, device)
     scratch = _SCRATCHES.get(key)
     if scratch is None:
