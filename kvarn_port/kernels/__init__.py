@@ -1,0 +1,1 @@
+"""Triton kernels; each has a torch reference of the same name in `kvarn_port.reference`."""
