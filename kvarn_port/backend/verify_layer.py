@@ -9,7 +9,7 @@ graph is replayed with what it was captured with. A graph of uniform decode is c
 of 1 + num_speculative_tokens, which no limit here is below, and is replayed with as many or with
 none (padding: query length 0, and perhaps seq_len 0); a graph of varying decode is captured with
 the longest query that it takes. A graph of mixed batches is captured by the V2 runner of 0.28.0 to
-0.30.0 with the tokens spread evenly, so that a replay may hold longer queries than the kernel was
+0.30.0 with its tokens spread evenly, so that a replay may hold longer queries than the kernel was
 launched for: where mixed batches are captured whole, every layer goes the old way. The scratch is
 allocated while layers are made, before memory is profiled and before anything is captured.
 """
@@ -135,7 +135,7 @@ class VerifyLayer:
             key_cache,
             value_cache,
             output,
-            block_table,
+            block_table[: seq_lens.shape[0]],
             query_start,
             seq_lens,
             max_query_len=max_query_len,

@@ -31,14 +31,14 @@ class Launches:
 
     def __getitem__(self, grid):
         self.grids.append(grid)
-        return lambda *args, **kwargs: None
+        return lambda **_: None
 
 
 @pytest.fixture
 def unified(monkeypatch):
     """The launches of the release's own unified attention, on a platform that says it is CUDA."""
     kernel = Launches()
-    monkeypatch.setattr(type(current_platform), "is_cuda", lambda self: True)
+    monkeypatch.setattr(type(current_platform), "is_cuda", lambda _: True)
     monkeypatch.setattr(triton_unified_attention, "kernel_unified_attention", kernel)
     monkeypatch.setattr(triton_unified_attention, "reduce_segments", Launches())
     arithmetic = SimpleNamespace(
@@ -52,14 +52,14 @@ def unified(monkeypatch):
 def verified(monkeypatch):
     """The calls of the patch's kernel, which needs a Triton to be imported."""
     module, calls = ModuleType(KERNELS), []
-    module.Scratch = SimpleNamespace(allocate=lambda **sizes: torch.empty(0))
-    module.verify_attention = lambda *args, **kwargs: calls.append(kwargs)
+    module.Scratch = SimpleNamespace(allocate=lambda **_: torch.empty(0))
+    module.verify_attention = lambda *_, **given: calls.append(given)
     monkeypatch.setitem(sys.modules, KERNELS, module)
     return calls
 
 
 def metadata(query_len):
-    """One request's step with that many new tokens; fields of other releases are left at nothing."""
+    """One request's step with that many new tokens; what only some releases have is None."""
     known = {
         "num_actual_tokens": query_len,
         "max_query_len": query_len,
