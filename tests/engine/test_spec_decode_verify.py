@@ -34,6 +34,7 @@ with warnings.catch_warnings():  # vLLM's own imports warn, and a warning is an 
     warnings.simplefilter("ignore")
     import torch
     from vllm.config import CUDAGraphMode, DeviceConfig, VllmConfig, set_current_vllm_config
+    from vllm.distributed import parallel_state
     from vllm.v1.attention.backend import AttentionType
 
 pytestmark = pytest.mark.engine
@@ -88,15 +89,17 @@ def modules(
     package = ModuleType(PACKAGE)
     package.__path__ = []  # type: ignore[attr-defined]
     sys.modules[PACKAGE] = package
-    layer = f"{PACKAGE}.layer"
-    found["layer"] = load_source(layer, ROOT / "kvarn_port" / "backend" / "verify_layer.py")
-    for name in ("envs", "triton_attn", "flash_attn"):
-        path = "vllm/envs.py" if name == "envs" else f"vllm/v1/attention/backends/{name}.py"
-        source = package_folder().parent / path
-        patched = folder / f"{name}.py"
-        patched.write_bytes(patched_source(series, source.read_bytes(), path))
-        found[name] = load_source(f"patchkit_verify_pristine_{name}", source)
-        found[f"patched {name}"] = load_source(f"patchkit_verify_patched_{name}", patched)
+    with warnings.catch_warnings():  # as above
+        warnings.simplefilter("ignore")
+        layer = f"{PACKAGE}.layer"
+        found["layer"] = load_source(layer, ROOT / "kvarn_port" / "backend" / "verify_layer.py")
+        for name in ("envs", "triton_attn", "flash_attn"):
+            path = "vllm/envs.py" if name == "envs" else f"vllm/v1/attention/backends/{name}.py"
+            source = package_folder().parent / path
+            patched = folder / f"{name}.py"
+            patched.write_bytes(patched_source(series, source.read_bytes(), path))
+            found[name] = load_source(f"patchkit_verify_pristine_{name}", source)
+            found[f"patched {name}"] = load_source(f"patchkit_verify_patched_{name}", patched)
     found["layer"].envs = found["patched envs"]  # type: ignore[attr-defined]
     yield found
     for name in set(sys.modules) - before:
@@ -133,8 +136,7 @@ def backend(
         if name == "flash_attn":
             monkeypatch.setattr(module, "flash_attn_supports_sinks", lambda: True, raising=False)
             monkeypatch.setattr(module, "flash_attn_supports_kv_cache_dtype", lambda *_, **__: True)
-            dense = hasattr(module, "_FA4_DENSE_ATTENTION_KERNEL")
-            if dense:
+            if hasattr(module, "_FA4_DENSE_ATTENTION_KERNEL"):
                 monkeypatch.setattr(module, "_FA4_DENSE_ATTENTION_KERNEL", note("old"))
     return found
 
@@ -159,29 +161,15 @@ def config(**changes: Any) -> VllmConfig:
 
 
 def make_layer(module: ModuleType, name: str, made: VllmConfig, **changes: Any) -> Any:
-    """The backend's own layer; `world` is the ranks that share a context."""
-    worlds = changes.pop("world", {})
+    """The backend's own layer, or what `kind` makes of its class."""
     kind = module.TritonAttentionImpl if name == "triton_attn" else module.FlashAttentionImpl
     kind = changes.pop("kind", lambda kind: kind)(kind)
     arguments = {
         "num_heads": HEADS, "head_size": SIZE, "scale": SIZE**-0.5, "num_kv_heads": KV_HEADS,
         "alibi_slopes": None, "sliding_window": None, "kv_cache_dtype": "auto",
     } | changes  # fmt: skip
-    new = kind.__new__
-
-    def ranked(cls: type, *args: Any, **kwargs: Any) -> Any:
-        made = new(cls, *args, **kwargs)
-        vars(made).update(worlds)
-        return made
-
-    ranked_kind = type(kind.__name__, (kind,), {"__new__": ranked}) if worlds else kind
-    if worlds:  # the layer asks for its own class: let it be that one
-        setattr(module, kind.__name__, ranked_kind)
-    try:
-        with set_current_vllm_config(made):
-            layer = ranked_kind(**arguments)
-    finally:
-        setattr(module, kind.__name__, kind if worlds else getattr(module, kind.__name__))
+    with set_current_vllm_config(made):
+        layer = kind(**arguments)
     if name == "flash_attn":
         layer.vllm_flash_attn_version = 3  # a CPU has none
     return layer
@@ -200,7 +188,9 @@ def packed_cache(kv_cache_dtype: str, head_size: int = SIZE, dtype: torch.dtype 
 
 def step(module: ModuleType, name: str, **changes: Any) -> Any:
     """A step of two requests, of 8 and 3 new tokens; what only some releases have is nothing."""
-    kind = module.TritonAttentionMetadata if name == "triton_attn" else module.FlashAttentionMetadata
+    kind = (
+        module.TritonAttentionMetadata if name == "triton_attn" else module.FlashAttentionMetadata
+    )
     known = {
         "num_actual_tokens": 11, "max_query_len": 8, "max_seq_len": 100,
         "query_start_loc": torch.tensor([0, 8, 11], dtype=torch.int32),
@@ -278,7 +268,6 @@ GATE: dict[str, tuple[dict[str, Any], str]] = {
     "ALiBi": ({"alibi_slopes": [0.5] * HEADS}, "old"),
     "sinks": ({"sinks": torch.zeros(HEADS)}, "old"),
     "cross attention": ({"attn_type": AttentionType.ENCODER_DECODER}, "old"),
-    "ranks share the context of prefills": ({"world": {"pcp_world_size": 2}}, "old"),
     "R-SWA": ({"rswa_prefix_lens": torch.zeros(2, dtype=torch.int32)}, "old"),
     "a head size without a kernel": ({"head_size": 96}, "old"),
     "head size 64": ({"head_size": 64}, "verify"),
@@ -287,7 +276,7 @@ GATE: dict[str, tuple[dict[str, Any], str]] = {
     "as many requests as the configured maximum": (MANY | {"max_num_seqs": 9}, "verify"),
     "as many sequence lengths as buffers": ({"seq_lens": torch.ones(3, dtype=torch.int32)}, "old"),
     "a cache of another dtype than queries": ({"cache": torch.float16}, "old"),
-    "fp16": ({d: torch.float16 for d in ("query", "output", "cache")}, "verify"),
+    "fp16": (dict.fromkeys(("query", "output", "cache"), torch.float16), "verify"),
     "a cache in e4m3": ({"kv_cache_dtype": "fp8"}, "verify"),
     "a cache in e4m3 and queries too": ({"kv_cache_dtype": "fp8_e4m3", "query": FP8}, "verify"),
     "e4m3 with a scale a head": (
@@ -305,7 +294,7 @@ TRITON: dict[str, tuple[dict[str, Any], str]] = {
     "lookback of chunks": ({"chunk_lookback": 1}, "old"),
     "a multimodal prefix": ({"mm_prefix_range_tensor": torch.zeros(2, 1, 2)}, "old"),
     "the output is quantised": ({"output_scale": torch.tensor(1.0), "output": FP8}, "old"),
-    "float32": ({d: torch.float32 for d in ("query", "output", "cache")}, "verify"),
+    "float32": (dict.fromkeys(("query", "output", "cache"), torch.float32), "verify"),
     "causal by request": ({"causal": torch.ones(2, dtype=torch.bool)}, "old"),
 }
 FLASH: dict[str, tuple[dict[str, Any], str]] = {
@@ -324,6 +313,20 @@ def test_only_what_the_kernel_implements_goes_through_it(
     monkeypatch.setenv(OPTION, "1")
     changes, way = cases[case]
     assert kernels(run(backend, backend.patched, **dict(changes))) == [way]
+
+
+@pytest.mark.parametrize("group", ["dcp", "pcp"])
+def test_ranks_that_share_a_context_keep_the_old_way(
+    backend: Backend, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OPTION, "1")
+    assert make_layer(backend.patched, backend.name, config()).verify is not None
+    ranks = SimpleNamespace(world_size=2, rank_in_group=0)
+    monkeypatch.setattr(parallel_state, f"get_{group}_group", lambda: ranks)
+    if group == "dcp":  # how releases from 0.31.0 on read it
+        read = "get_dcp_world_size_and_rank"
+        monkeypatch.setattr(parallel_state, read, lambda *_: (2, 0), raising=False)
+    assert make_layer(backend.patched, backend.name, config()).verify is None
 
 
 @pytest.mark.parametrize("value", [None, "", "0"])
@@ -438,7 +441,7 @@ def test_a_build_without_triton_imports_no_kernel(
 
 
 def test_nonsense_is_refused_at_start(
-    modules: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(OPTION, "yes")
     # Its own module, since what starts an engine has all options read once and kept.
@@ -447,13 +450,11 @@ def test_nonsense_is_refused_at_start(
         envs.enable_envs_cache()
 
 
-@pytest.mark.parametrize(
-    ("value", "on"), [(None, False), ("", False), ("0", False), ("1", True)]
-)
+@pytest.mark.parametrize(("value", "on"), [(None, False), ("", False), ("0", False), ("1", True)])
 def test_the_option_is_part_of_the_compile_cache_key(
     modules: dict[str, ModuleType],
     value: str | None,
-    on: bool,  # noqa: FBT001
+    on: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if value is not None:
