@@ -326,7 +326,9 @@ def test_ranks_that_share_a_context_keep_the_old_way(
     if group == "dcp":  # how releases from 0.31.0 on read it
         read = "get_dcp_world_size_and_rank"
         monkeypatch.setattr(parallel_state, read, lambda *_: (2, 0), raising=False)
-    assert make_layer(backend.patched, backend.name, config()).verify is None
+    made = config()
+    object.__setattr__(made, "model_config", SimpleNamespace(dtype=torch.bfloat16))
+    assert make_layer(backend.patched, backend.name, made).verify is None
 
 
 @pytest.mark.parametrize("value", [None, "", "0"])
