@@ -262,7 +262,9 @@ def attend(
         clear = tl.minimum(end, tl.maximum(seq_len - q_len + token + 1, 0) // BLOCK_N * BLOCK_N)
         clear = tl.maximum(clear, begin)
         for n in tl.range(begin, clear, BLOCK_N, num_stages=STAGES):
-            following = tl.load(table + (n + BLOCK_N) // BLOCK_SIZE, mask=n + BLOCK_N < end, other=0)
+            following = tl.load(
+                table + (n + BLOCK_N) // BLOCK_SIZE, mask=n + BLOCK_N < end, other=0
+            )
             acc, unit, m, total = _step(
                 q, acc, unit, m, total, n, block, head, oldest, end, position, window, scale,
                 key_desc, value_desc, key_ptr, value_ptr, key_scale_ptr, value_scale_ptr,

@@ -2,9 +2,13 @@
 
 out[i] = softmax(scale q[i] K^T, causal and within the window) V, keys read through a block table.
 
-Two kernels: `attend` (verify_attend.py) leaves a part for every split of the keys, `combine` below
-weighs the parts of a row in the order of the splits, one program a query token and head. Source:
-kvarn.md 8.1, 8.2.
+Two kernels: `attend` (verify_attend.py) leaves a part for every split of the keys; `combine` below
+weighs the parts of a row in the order of the splits and skips those whose maximum is -inf. Another
+first stage may stand for `attend` that leaves such parts: verify_int8.py, for Hopper, with `fits`
+(call, device), `choose_plan` (as here) and `launch` (call, plan, scratch).
+
+Grid of `combine`: (requests x longest query, query heads, parts of D); one program a query token,
+head and DIMS dimensions. Source: kvarn.md 8.1, 8.2.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from .verify_attend import attend, rounded
 from .verify_call import Call, grain_bytes
-from .verify_plan import Plan, choose_plan, largest_split
+from .verify_plan import Plan, choose_plan
 from .verify_scratch import Scratch
 
 try:  # Gluon is in Triton 3.6 and later
@@ -29,8 +33,12 @@ except ImportError:
 __all__ = ["Scratch", "verify_attention"]
 
 PATHS = ("tma", "pointer", "int8")
-# What one program of `combine` reads at a time; 33 splits, an H200's with 4 KV heads, are one read.
-SPLITS_AT_ONCE = 64
+# Splits that a program of `combine` reads at a time, the smallest that covers a plan's: three
+# variants, so that a server compiles no more. 33 splits, an H200's with 4 KV heads, are one read.
+SPLITS_AT_ONCE = (4, 16, 64)
+COMBINED_ELEMENTS = (
+    4096  # of the parts; 32 registers a thread, so that several programs share an SM
+)
 TRITON_DTYPES = {
     torch.bfloat16: tl.bfloat16,
     torch.float16: tl.float16,
@@ -50,9 +58,9 @@ def combine(
     o_stride_token, o_stride_head,
     max_query_len, tiles, splits,
     RATIO: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, ROWS: tl.constexpr,
-    SPLITS: tl.constexpr, NATIVE: tl.constexpr,
+    SPLITS: tl.constexpr, DIMS: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
-    """Write one row of the output; a row that sees no key is 0."""
+    """Write DIMS elements of one row of the output; a row that sees no key is 0."""
     request = (tl.program_id(0) // max_query_len).to(tl.int64)
     i = tl.program_id(0) % max_query_len
     q_head = tl.program_id(1)
@@ -61,7 +69,7 @@ def combine(
     heads = tl.num_programs(1) // RATIO
     program = ((request * tiles + flat // ROWS) * heads + head) * splits
     split = tl.arange(0, SPLITS)
-    dim = tl.arange(0, D)
+    dim = tl.program_id(2) * DIMS + tl.arange(0, DIMS)
     at = (program + split) * BLOCK_M + flat % ROWS
     # read before the query's length is known: nothing then waits for the one and the other
     m = tl.load(part_max_ptr + at, mask=split < splits, other=float("-inf"))
@@ -71,13 +79,11 @@ def combine(
         return
     top = -1.0e30
     denominator = 0.0
-    out = tl.zeros([D], tl.float32)
+    out = tl.zeros([DIMS], tl.float32)
     for first in range(0, splits, SPLITS):
         # a row that saw nothing in a split has about -1e30, an empty split -inf
         full = m > -1.0e29
-        part = tl.load(
-            part_out_ptr + at[:, None] * D + dim[None, :], mask=full[:, None], other=0.0
-        )
+        part = tl.load(part_out_ptr + at[:, None] * D + dim[None, :], mask=full[:, None], other=0.0)
         top_new = tl.maximum(top, tl.max(m, 0))
         weight = tl.where(full, tl.exp2(m - top_new), 0.0)
         old = tl.exp2(top - top_new)
@@ -149,7 +155,9 @@ def verify_attention(
 def _choose_path(call: Call, scratch: Scratch, path: str | None) -> str:
     """Return the path that is asked for, or the fastest that reads this cache."""
     fits = {
-        "int8": verify_int8 is not None and verify_int8.fits(call, scratch.device),
+        "int8": verify_int8 is not None
+        and not call.precise
+        and verify_int8.fits(call, scratch.device),
         "tma": scratch.device.has_tma and _tma_steps(call) is not None,
         "pointer": True,
     }
@@ -239,11 +247,12 @@ def _has_ptx() -> bool:
 
 def _launch_combine(call: Call, plan: Plan, scratch: Scratch) -> None:
     shape = call.shape
-    most = triton.next_power_of_2(largest_split(shape.num_kv_heads, scratch.device))
-    combine[(call.requests * call.max_query_len, shape.num_query_heads)](
+    at_once = next((n for n in SPLITS_AT_ONCE if n >= plan.splits), SPLITS_AT_ONCE[-1])
+    dims = min(shape.head_dim, COMBINED_ELEMENTS // at_once)
+    grid = (call.requests * call.max_query_len, shape.num_query_heads, shape.head_dim // dims)
+    combine[grid](
         scratch.part_out, scratch.part_max, scratch.part_sum, call.query_start, call.output,
         call.output.stride(0), call.output.stride(1), call.max_query_len, plan.tiles, plan.splits,
-        RATIO=shape.ratio, D=shape.head_dim, BLOCK_M=plan.block_m, ROWS=plan.rows,
-        SPLITS=min(most, SPLITS_AT_ONCE), NATIVE=_has_ptx(),
-        num_warps=8 if shape.head_dim > 128 else 4,
+        RATIO=shape.ratio, D=shape.head_dim, BLOCK_M=plan.block_m, ROWS=plan.rows, SPLITS=at_once,
+        DIMS=dims, NATIVE=_has_ptx(), num_warps=max(1, at_once * dims // 1024),
     )  # fmt: skip
