@@ -6,7 +6,7 @@ imports none of them before a layer can use them, so that a build without Triton
 CUDA graphs. What is decided for a layer holds for the life of the server. What is decided for a
 step follows from its longest query, its number of requests, and which masks it has: a captured
 graph is replayed with what it was captured with. A graph of uniform decode is captured with queries
-of 1 + num_speculative_tokens, which no limit here is below, and is replayed with as many or with
+of 1 + num_speculative_tokens, which the limit always allows, and is replayed with as many or with
 none (padding: query length 0, and perhaps seq_len 0); a graph of varying decode is captured with
 the longest query that it takes. A graph of mixed batches is captured by the V2 runner of 0.28.0 to
 0.30.0 with its tokens spread evenly, so that a replay may hold longer queries than the kernel was

@@ -384,6 +384,17 @@ def test_the_kernel_reads_the_very_elements_that_the_release_reads(
         assert (new["key_scale"].item(), new["value_scale"].item()) == (1.0, 1.0)
 
 
+def test_where_upstream_is_faster_it_keeps_the_steps_that_it_splits(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OPTION, "1")
+    splits = hasattr(backend.pristine, "MAX_3D_QUERY_LEN")  # Triton's, from 0.33.0 on: 8 tokens
+    for faster, ways in ((True, ["verify"] * 3), (False, ["old" if splits else "verify"] * 2)):
+        monkeypatch.setattr(backend.layer, "FASTER_THAN_UPSTREAM_SPLIT", faster)
+        taken = [run(backend, backend.patched, max_query_len=length) for length in (2, 8, 9)]
+        assert [way for calls in taken for way in kernels(calls)] == [*ways, "verify"][:3]
+
+
 def test_the_kernel_is_told_of_the_step_and_of_the_layer(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
