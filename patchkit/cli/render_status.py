@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from patchkit.cli.fitting import WIDTH, cut, line_width, seconds, short_name, table
+from patchkit.cli.fitting import WIDTH, cut, line_width, seconds, short_name, table, wrapped
 from patchkit.cli.render import say
 
 _SIGNS = {
@@ -56,8 +56,9 @@ def show_status(document: dict[str, Any]) -> None:
             say(line)
     if document["forecasts"] is not None:
         _show_forecasts(document["forecasts"], [(r["folder"], r["patch"]) for r in matrix["rows"]])
-    for line in (*_same_as(document), *_left_out(matrix["rows"]), *_rebases(document["rebases"])):
-        say(line)
+    for text in (*_same_as(document), *_left_out(matrix["rows"]), *_rebases(document["rebases"])):
+        for line in wrapped(text, more="  "):
+            say(line)
     for status in document["releases"]:
         for problem in status["problems"]:
             say(f"problem: {problem}")
@@ -112,7 +113,7 @@ def _legend(signs: Iterator[tuple[str, str]]) -> Iterator[str]:
     line = ""
     for sign, meaning in signs:
         part = f"{sign} {meaning}"
-        if line and len(line) + 2 + len(part) > WIDTH:
+        if line and len(line) + 3 + len(part) > WIDTH:  # as a line that ends in a semicolon
             yield f"{line};"
             line = part
         else:

@@ -51,8 +51,8 @@ def on_terminal(folder: Path, *arguments: str) -> tuple[list[str], int]:
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A copy of the series that this repository keeps."""
-    shutil.copytree(ROOT / "patches", tmp_path / "patches")
-    shutil.copytree(ROOT / "tests" / "patches", tmp_path / "tests" / "patches")
+    for folder in ("patches", "tests/patches", "kvarn_port"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     (tmp_path / "pyproject.toml").write_text('[tool.patchkit]\nseries = ["patches"]\n')
     return tmp_path
 
@@ -66,7 +66,7 @@ PATCH = "patches/v0.28.0/block-promotion.patch"
     [
         (["status"], 0, "block-promotion"),
         (["where", PATCH, "--releases", ">=0.27"], 0, "drifted"),
-        (["rebase", "v0.29.0"], 0, "2 hunks: 2 placed"),
+        (["rebase", "v0.29.0"], 0, "10 hunks: 10 placed"),
         (["exits"], 0, "go its conditions hold"),
         (["forecast", "v0.30.0"], 0, "block-promotion"),
         (["why", "block-promotion", "v0.29.0"], 0, "Description: "),

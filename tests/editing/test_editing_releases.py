@@ -16,8 +16,9 @@ FILE = "vllm/v1/core/kv_cache_utils.py"
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a repository with the shipped patch for one release."""
-    shutil.copytree(ROOT / "patches" / "v0.28.0", tmp_path / "patches" / "v0.28.0")
+    """Return a repository with the shipped patches for one release."""
+    for folder in ("patches/v0.28.0", "kvarn_port"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     (tmp_path / "pyproject.toml").write_text("[tool.patchkit]\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -27,7 +28,7 @@ def test_a_split_and_a_fold_leave_the_shipped_patch_as_it_is(store: Path) -> Non
     before = read(store)
     assert run(["split", "block-promotion", "--hunks", "1", "--into", "promote"]) == 0
     series = (store / "patches/v0.28.0/series").read_text()
-    assert series == "promote.patch\nblock-promotion.patch\n"
+    assert series == "promote.patch\nblock-promotion.patch\nspec-decode-verify.patch\n"
     assert run(["fold", "promote", "--into", "block-promotion"]) == 0
     assert read(store) == before
 

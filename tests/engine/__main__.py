@@ -19,11 +19,11 @@ ROOT = Path(__file__).parents[2]
 # Those whose patches differ in what they say; `patchkit test` has a verdict on every release.
 EVERYTHING = ("0.28.0", "0.29.0")
 # What holds on every pinned release: a format's bytes, where it is modelled the planner, and where
-# a series is stored the invariants of block promotion. Most of the time goes into importing vLLM,
-# so that these share one process.
+# they are stored the invariants of block promotion and the gate of verify attention. Most of the
+# time goes into importing vLLM, so that these share one process.
 ON_EVERY_RELEASE = tuple(
     f"tests/engine/test_{name}.py"
-    for name in ("kv_formats", "kv_plan", "block_promotion_properties")
+    for name in ("kv_formats", "kv_plan", "block_promotion_properties", "spec_decode_verify")
 )
 # vLLM takes as long as all that to build its models, and what releases read otherwise is little and
 # in families.toml: on the release that most is measured on, and on the newest.

@@ -47,12 +47,13 @@ def release_version(package: Path) -> str:
     raise AssertionError(f"{package / '_version.py'} assigns no version")
 
 
-def stored_versions() -> list[str]:
-    """The releases with a stored series that the importable vLLM is: none or one."""
+def stored_versions(patch: str) -> list[str]:
+    """The releases with a stored patch that the importable vLLM is: none or one."""
     if importlib.util.find_spec("vllm") is None:
         return []
     version = release_version(package_folder())
-    return [version] if (PATCHES / f"v{version}").is_dir() else []
+    stored = (PATCHES / f"v{version}").is_dir() and stored_series(version).patches
+    return [version] if patch in (stored or ()) else []
 
 
 def stored_series(version: str) -> Series:
@@ -63,11 +64,11 @@ def stored_series(version: str) -> Series:
     return stored_series(series.same_as) if series.same_as else series
 
 
-def patched_source(series: Series, source: bytes) -> bytes:
+def patched_source(series: Series, source: bytes, module: str = MODULE) -> bytes:
     """The module after every patch of a series that touches it, each hunk where it says."""
     for entry in series.entries:
         for file_patch in parse_patch(series.patches[entry.name], entry.name).files:
-            if file_patch.path == MODULE:
+            if file_patch.path == module:
                 content = apply_exact(file_patch, source, allow_offset=False).content
                 assert content is not None
                 source = content
@@ -85,7 +86,7 @@ def load_source(name: str, path: Path) -> ModuleType:
     return module
 
 
-@pytest.fixture(scope="session", params=stored_versions())
+@pytest.fixture(scope="session", params=stored_versions("block-promotion.patch"))
 def release(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Release]:

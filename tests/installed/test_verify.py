@@ -393,7 +393,8 @@ def test_each_hunk_of_block_promotion_undone_by_hand_is_named(
     place.write("pyproject.toml", b"[tool.patchkit]\n")
     place.install()
     stored = ROOT / f"patches/v{release}"
-    for path in stored.iterdir():
+    place.write(f"patches/v{release}/series", b"block-promotion.patch\n")  # of all that is stored
+    for path in stored.glob("block-promotion.*"):
         place.write(f"patches/v{release}/{path.name}", path.read_bytes())
     before = place.everything()
     place.apply()
