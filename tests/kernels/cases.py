@@ -178,3 +178,24 @@ def listed_cases(path: str | None = None) -> list[Case]:
         for name in FORMATS
         for head_dim in (64, 128, 256)
     ]
+
+
+# What path "int8" reads: tokens next to each other at 16 bytes, and so an even number of heads.
+TURNED: dict[str, tuple[Any, ...]] = {
+    "format": ("int8, bf16 query", "int8, fp16 query"),
+    "layout": ("NHD", "NHD padded"),
+    "head_dim": (128, 256),
+    "heads": ((2, 3), (2, 6), (4, 6), (2, 16), (2, 80), (2, 1)),
+}
+
+
+def hopper_cases() -> list[Case]:
+    """Return short and long calls of path "int8", every pair of their values among them."""
+    short, long = SMALL | TURNED, LONG | TURNED
+    return [
+        _case(row, requests_for(row["block_size"])[row["requests"]], "int8", 3000 + number)
+        for number, row in enumerate(pairwise(short))
+    ] + [
+        _case(row, row["requests"], "int8", 4000 + number)
+        for number, row in enumerate(pairwise(long))
+    ]

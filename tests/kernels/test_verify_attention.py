@@ -17,7 +17,7 @@ import torch
 
 from tests.kernels import bounds
 from tests.kernels.caches import Call, lay, make, running_total, views
-from tests.kernels.cases import FORMATS, Case, listed_cases, long_cases, small_cases
+from tests.kernels.cases import FORMATS, Case, hopper_cases, listed_cases, long_cases, small_cases
 from tests.kernels.run_kernel import HUGE, NAN, ZERO, bits, parts, run, scratch_for
 
 pytestmark = [
@@ -56,24 +56,26 @@ def test_a_short_call_is_within_its_bounds(case: Case, device: str) -> None:
 
 
 def reads(path: str, case: Case) -> bool:
-    """Whether a path reads a case: TMA takes whole 16 bytes, "int8" the codes of 16-bit queries."""
-    if path == "int8":
-        return case.format in ("int8, bf16 query", "int8, fp16 query")
-    if path == "tma":
-        return FORMATS[case.format].cache != "int8" and case.layout != "HND odd"
-    return True
+    """Whether a path reads a case: TMA takes addresses of whole 16 bytes."""
+    return path != "tma" or (FORMATS[case.format].cache != "int8" and case.layout != "HND odd")
 
 
-@pytest.mark.parametrize("path", ["tma", "pointer", "int8"])
+@pytest.mark.parametrize("path", ["tma", "pointer"])
 @pytest.mark.parametrize("case", SMALL[::3], ids=str)
 def test_each_path_is_within_the_same_bounds(case: Case, path: str, device: str) -> None:
     if not reads(path, case):
         pytest.skip(f"path {path!r} does not read {case.format}, {case.layout}")
     if device == "cpu" and (path == "tma" or not reads("tma", case)):
         pytest.skip("what the kernel chooses itself under the interpreter")
-    if path == "int8" and (device == "cpu" or torch.cuda.get_device_capability()[0] != 9):
-        pytest.skip("path 'int8' takes a Hopper GPU")
     check_parity(replace(case, path=path), device)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", hopper_cases(), ids=str)
+def test_codes_are_read_by_the_copy_engine_within_the_same_bounds(case: Case, gpu: str) -> None:
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("path 'int8' takes a Hopper GPU")
+    check_parity(case, gpu)
 
 
 @pytest.mark.gpu
