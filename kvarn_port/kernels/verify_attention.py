@@ -140,7 +140,7 @@ def verify_attention(
     )  # fmt: skip
     if not call.requests or not call.max_query_len or not query.shape[0]:
         return output
-    path = _choose_path(call, scratch, path)
+    path = choose_path(call, scratch, path)
     chosen = verify_int8.choose_plan if path == "int8" else choose_plan
     plan = chosen(call.shape, scratch.device, call.requests, max_query_len)
     scratch.check(plan, call.requests, call.shape.num_kv_heads, call.shape.head_dim)
@@ -152,7 +152,7 @@ def verify_attention(
     return output
 
 
-def _choose_path(call: Call, scratch: Scratch, path: str | None) -> str:
+def choose_path(call: Call, scratch: Scratch, path: str | None) -> str:
     """Return the path that is asked for, or the fastest that reads this cache."""
     fits = {
         "int8": verify_int8 is not None

@@ -8,8 +8,8 @@ at a multiple of 8 bytes, V at one of 4. The copy engine reads whole 16 bytes: i
 last such address before K on, the next D, and the 16 behind each. Where a row begins 8 bytes late,
 two words of K lie behind its D bytes, and one word more of V; they are written over what came
 before, so that a row is turned by as many words: the query is turned likewise, and the output back.
-Codes become float16 in registers, exactly; the query is float16 in units of its row's largest
-element. Source: kvarn.md 8.2 (layout, fold of the scales after the dot).
+Codes become float16 in registers, exactly; so is the query, in units of a power of two near its
+row's largest element. Source: kvarn.md 8.2 (layout, fold of the scales after the dot).
 
 Two programs a multiprocessor: one waits at its barriers while the other computes.
 """
@@ -129,7 +129,9 @@ def _load_query(
     at = token * q_stride_token + q_head * q_stride_head
     dim = gl.arange(0, D, layout=gl.SliceLayout(0, layout))
     q = gl.load(q_ptr + at[:, None] + dim[None, :], mask=ok[:, None], other=0.0)
+    # a power of two: bfloat16 and float16 of whatever range stay exact
     unit = gl.maximum(gl.max(gl.abs(q.to(gl.float32)), 1), 1.0e-30)
+    unit = (unit.to(gl.int32, bitcast=True) & 0x7F800000).to(gl.float32, bitcast=True)
     smem = gl.allocate_shared_memory(
         gl.float16, [D // 128, M, 128], gl.SwizzledSharedLayout(8, 1, 8, [1, 0])
     )

@@ -13,7 +13,8 @@ largest relative error of rounding to nearest: 2⁻⁸ bf16, 2⁻¹¹ fp16, 2⁻
   weight by e^ε, and what moves all alike cancels: hence v − out.
 - γ: float32 sums; of head_dim products, then of a tile's, with one rescaling a tile.
 - η: what a small weight loses in any case, in units of the row's largest weight (fp16 alone) or of
-  1. t, c: with int8 the scale of a value and its code; else 1 and the value.
+  1. t, c: with int8 the scale of a value and its code; else 1 and the value. Path "int8" has
+  weights in fp16 whatever the query is, in units of the largest weight times the largest scale.
 - u_out: the output's own rounding, with its smallest spacing.
 
 kvarn.md §13 has the same bound with max ε in place of Σ p·ε, and 2⁻⁹ and 2⁻¹² for u, which are
@@ -57,10 +58,10 @@ class Truth:
         return Truth(self.output[:count], self.bound[:count])
 
 
-def truth(call: Call) -> Truth:
+def truth(call: Call, *, hopper: bool = False) -> Truth:
     """Return the exact output of a call and how far the kernel may be from it, element by element.
 
-    The rows of no request are 0 in both.
+    hopper: by path "int8". The rows of no request are 0 in both.
     """
     output = torch.zeros(call.query.shape, dtype=torch.float64, device=call.query.device)
     bound = torch.zeros_like(output)
@@ -68,12 +69,12 @@ def truth(call: Call) -> Truth:
     for request, seq_len in enumerate(call.seq_lens.tolist()):
         rows = slice(starts[request], starts[request + 1])
         if rows.start < rows.stop and seq_len:
-            output[rows], bound[rows] = _request_truth(call, request, seq_len, rows)
+            output[rows], bound[rows] = _request_truth(call, request, seq_len, rows, hopper)
     return Truth(output, bound)
 
 
 def _request_truth(
-    call: Call, request: int, seq_len: int, rows: slice
+    call: Call, request: int, seq_len: int, rows: slice, hopper: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the output and the bounds of one request's rows, [query_len, heads, head_dim] each."""
     double = torch.float64
@@ -93,7 +94,7 @@ def _request_truth(
     moved = weighted_values(weights * epsilon, values.abs()) + spread * output.abs()
     moved *= torch.exp(2 * epsilon.amax(dim=2)).T[:, :, None]
 
-    operand = _operand(call)
+    operand = torch.float16 if hopper else call.query.dtype  # of the second dot
     sum_gamma = ROUNDOFF[torch.float32] * (256 + 4 * (seq_len // 32))
     absolute = weighted_values(weights, values.abs())
     inner = (ROUNDOFF[operand] * (operand != torch.float32) + sum_gamma) * absolute + moved
@@ -102,17 +103,15 @@ def _request_truth(
         whole = torch.ones_like(call.value_cache[..., :1])
         scales = request_tokens(whole, call.value_scale, pages, seq_len, double)
         codes = codes / scales
-    largest = (weights * scales[..., 0].T.repeat_interleave(ratio, 0)[:, None]).amax(2, True)
+    heads_scales = scales[..., 0].T.repeat_interleave(ratio, 0)[:, None]  # [heads, 1, keys]
+    largest = (weights * heads_scales).amax(2, True)
+    if hopper:
+        largest = weights.amax(2, True) * (seen * heads_scales).amax(2, True)
     if operand != torch.float16:
         largest = torch.full_like(largest, 1 + float(scales.max()))
     inner += LOST[operand] * weighted_values(largest * seen, codes)
     out = call.query.dtype
     return output, inner + ROUNDOFF[out] * (output.abs() + inner) + LOST[out]
-
-
-def _operand(call: Call) -> torch.dtype:
-    """Return the dtype of the weights in the second dot."""
-    return call.query.dtype
 
 
 def worst(output: torch.Tensor, exact: Truth) -> float:

@@ -6,7 +6,8 @@ from dataclasses import fields
 
 import torch
 
-from kvarn_port.kernels.verify_attention import Scratch, verify_attention
+from kvarn_port.kernels.verify_attention import Scratch, choose_path, verify_attention
+from kvarn_port.kernels.verify_call import Call as KernelCall
 from tests.kernels.caches import Call
 
 NAN, HUGE, ZERO = 0xFF, 0x7B, 0x00  # a byte everywhere: NaN, a large finite number, 0
@@ -60,3 +61,10 @@ def run(
     )
     assert returned is output
     return output
+
+
+def is_hopper(call: Call, *, precise: bool = False, path: str | None = None) -> bool:
+    """Return whether the kernel reads a call by path "int8"."""
+    arguments = {field.name: getattr(call, field.name) for field in fields(call)}
+    asked = KernelCall(**arguments, output=call.query, precise=precise)
+    return choose_path(asked, scratch_for(call), path) == "int8"
