@@ -14,7 +14,8 @@ largest relative error of rounding to nearest: 2⁻⁸ bf16, 2⁻¹¹ fp16, 2⁻
 - γ: float32 sums; of head_dim products, then of a tile's, with one rescaling a tile.
 - η: what a small weight loses in any case, in units of the row's largest weight (fp16 alone) or of
   1. t, c: with int8 the scale of a value and its code; else 1 and the value. Path "int8" has
-  weights in fp16 whatever the query is, in units of the largest weight times the largest scale.
+  weights in fp16 whatever the query is, in units of the row's largest weight times the largest
+  scale of the tokens, those included that only later rows see.
 - u_out: the output's own rounding, with its smallest spacing.
 
 kvarn.md §13 has the same bound with max ε in place of Σ p·ε, and 2⁻⁹ and 2⁻¹² for u, which are
@@ -106,7 +107,7 @@ def _request_truth(
     heads_scales = scales[..., 0].T.repeat_interleave(ratio, 0)[:, None]  # [heads, 1, keys]
     largest = (weights * heads_scales).amax(2, True)
     if hopper:
-        largest = weights.amax(2, True) * (seen * heads_scales).amax(2, True)
+        largest = weights.amax(2, True) * heads_scales.amax(2, True)
     if operand != torch.float16:
         largest = torch.full_like(largest, 1 + float(scales.max()))
     inner += LOST[operand] * weighted_values(largest * seen, codes)
