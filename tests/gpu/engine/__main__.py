@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,14 +97,27 @@ def shape_name(shape: str) -> str:
     return shape.replace(" ", "-").replace("/", "-")
 
 
-def run_all(folder: Path, cases: Sequence[Case], jobs: int) -> dict[Any, dict[str, Any]]:
-    """Every run that the cases need, by shape and options; some engines at a time."""
+def run_all(
+    folder: Path, cases: Sequence[Case], jobs: int, said: Callable[[str], None]
+) -> dict[Any, dict[str, Any]]:
+    """Every run that the cases need, by shape and options; some engines at a time.
+
+    `said` is told of each that ended: what a run that is cut short has found is not lost.
+    """
     wanted = dict.fromkeys(
         (case.shape, case.run_options(verify=verify)) for case in cases for verify in (False, True)
     )
+    began = time.monotonic()
+
+    def one(item: tuple[int, tuple[str, tuple[str, ...]]]) -> dict[str, Any]:
+        number, (shape, options) = item
+        found = run(folder, shape, options, number)
+        end = found["error"][-600:] if "error" in found else "ran"
+        said(f"{time.monotonic() - began:4.0f} s  {shape}, {' '.join(options)}: {end}")
+        return found
+
     with ThreadPoolExecutor(jobs) as pool:
-        found = pool.map(lambda item: run(folder, *item[1], item[0]), enumerate(wanted))
-        return dict(zip(wanted, found, strict=True))
+        return dict(zip(wanted, pool.map(one, enumerate(wanted)), strict=True))
 
 
 def judge(case: Case, reference: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -214,7 +227,10 @@ def write_record(options: argparse.Namespace, sha256: str, speeds: dict[str, lis
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of the whole table."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.engine", description=__doc__)
-    parser.add_argument("--jobs", type=int, default=4, help="engines at a time")
+    parser.add_argument(
+        "--jobs", type=int, default=max(1, len(os.sched_getaffinity(0)) - 2),
+        help="engines at a time; default: one for each core but two",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, help="a folder for result.json and each run's file")
     parser.add_argument("--only", default="", help="cases whose name has this")
     parser.add_argument("--times", type=int, default=0, help="repetitions for tok/s; 0: none")
@@ -238,7 +254,7 @@ def main(arguments: Sequence[str]) -> int:
         folder = options.out or Path(scratch)
         for name, shape in SHAPES.items():
             write_checkpoint(Path(scratch) / shape_name(name), shape)
-        runs = run_all(Path(scratch), cases, options.jobs)
+        runs = run_all(Path(scratch), cases, options.jobs, lambda line: print(line, flush=True))
         table = [
             judge(case, *(runs[case.shape, case.run_options(verify=v)] for v in (False, True)))
             for case in cases
