@@ -88,7 +88,8 @@ def check_condition(record: Record, row: Row, key: str, wanted: str) -> str | No
         raise PatchkitError(f"{key}= is no condition of a record", expected=", ".join(there))
     value = there[key]
     if isinstance(value, int | float) and not isinstance(value, bool):
-        met = wanted.replace(",", "").replace("_", "") in (str(value), f"{value:g}")
+        forms = [str(value), f"{value:g}"] if isinstance(value, float) else [str(value)]
+        met = wanted.replace(",", "").replace("_", "") in forms
     else:
         met = value == wanted
     return None if met else f"{key} is {value}, the mark says {wanted}"

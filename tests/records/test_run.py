@@ -358,6 +358,16 @@ def sealed(path: Path, document: dict[str, Any]) -> Path:
     (("sources", "kernels"), "", "sources is ''"),
     (("gpu",), "H200", "gpu is 'H200', expected dict or NoneType"),
     (("schema",), "patchkit.run-record/2", "is no run record"),
+    (("rows", 0, "spread", "value"), 10**400, "rows[0]: spread.value is 1000"),
+    (("rows", 0, "spread", "max"), float("nan"), "rows[0]: spread.max is nan"),
+    (("rows", 0, "n"), True, "rows[0]: n is True"),
+    (("command",), [1], "command is 1"),
+    (("sources",), {"../other": "ab" * 32}, "sources is '../other'"),
+    (("sources",), {"/etc/passwd": "ab" * 32}, "sources is '/etc/passwd'"),
+    (("gpu",), {"name": "NVIDIA H200"}, "gpu.driver is None, expected str"),
+    (("machine", "cpu"), None, "machine.cpu is None, expected str"),
+    (("machine", "cores"), True, "machine.cores is True, expected int"),
+    (("machine", "versions", "torch"), 2, "machine.versions is 2"),
 ])  # fmt: skip
 def test_a_damaged_record_is_refused_with_its_place(
     project: Path, where: tuple[str | int, ...], value: object, said: str
@@ -381,6 +391,7 @@ def test_a_record_with_a_field_missing_or_a_row_twice_is_refused(project: Path) 
     del document["engine"]
     with pytest.raises(PatchkitError, match="engine is missing"):
         read_record(sealed(path, document))
-    path.write_text("{")
-    with pytest.raises(PatchkitError, match="not valid JSON"):
-        read_record(path)
+    for text in ("{", "[" * 100_000, '{"schema": "patchkit.run-record/1", "name": "\\ud800"}'):
+        path.write_text(text)
+        with pytest.raises(PatchkitError, match="not valid JSON"):
+            read_record(path)
