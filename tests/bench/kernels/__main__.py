@@ -100,7 +100,8 @@ def run(whole: Suite, asked: argparse.Namespace) -> int:
     record, refused = None, NO_RECORD if asked.device == "cpu" else "not asked for"
     if wanted:
         command = ["python", "-m", "tests.bench.kernels", *sys.argv[1:]]
-        record, refused = recording.begin(whole, ROOT, command, asked.manifest)
+        gpu = running.facts(asked.device)["gpu"]
+        record, refused = recording.begin(whole, ROOT, command, asked.manifest, gpu)
     rows = measured(whole, asked, cases, columns)
     text = shown(whole, asked.device, cases, columns, rows)
     if asked.out:

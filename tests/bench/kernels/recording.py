@@ -12,9 +12,12 @@ from tests.bench.kernels.suites import Suite
 
 
 def begin(
-    suite: Suite, root: Path, command: Sequence[str], manifest: Path | None
+    suite: Suite, root: Path, command: Sequence[str], manifest: Path | None, gpu: str | None = None
 ) -> tuple[Any, str | None]:
-    """A run that begins now and None, or None and the reason why it cannot be one of record."""
+    """A run that begins now and None, or None and the reason why it cannot be one of record.
+
+    `gpu` is the device's name as torch has it: what nvidia-smi shows must be that one.
+    """
     try:
         from patchkit.errors import PatchkitError
         from patchkit.records.run import Run
@@ -26,6 +29,9 @@ def begin(
         )
     except PatchkitError as error:
         return None, str(error)
+    named = run.gpu.name if run.gpu else "none"
+    if gpu is not None and named != gpu:
+        return None, f"the GPU is {gpu}, nvidia-smi and CUDA_VISIBLE_DEVICES name {named}"
     return run, None
 
 

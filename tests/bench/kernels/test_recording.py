@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from patchkit.records.machine import Gpu, GpuState
 from tests.bench.kernels import recording
 from tests.bench.kernels.cases import Case
 from tests.bench.kernels.rows import Row
@@ -69,6 +70,22 @@ def test_a_record_has_each_timed_row_with_its_workload(root: Path) -> None:
     flash = found["flashattention-3-b1-131072-q8"]
     assert (flash["subject"], flash["measured"]) == ("FlashAttention 3", "verify attention, bf16")
     assert (found["copy"]["value"], found["copy"]["unit"]) == (4200.0, "GB/s")
+
+
+def test_a_gpu_that_nvidia_smi_does_not_name_gets_no_record(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken: a record that says cpu of what ran on a slice of a GPU, or on one out of sight."""
+    state = GpuState(1980.0, 3201.0, "P0", 600.0, 50.0)
+    whole = Gpu(0, "GPU-1", "NVIDIA H200", "580.95", 700.0, state)
+    for found, named in ((None, "none"), (whole, "NVIDIA H200")):
+        monkeypatch.setattr("patchkit.records.run.read_gpu", lambda found=found: found)
+        run, refused = recording.begin(PORT, root, ["x"], None, "NVIDIA H200 MIG 1g.18gb")
+        assert run is None
+        assert refused == (
+            f"the GPU is NVIDIA H200 MIG 1g.18gb, nvidia-smi and CUDA_VISIBLE_DEVICES name {named}"
+        )
+    assert recording.begin(PORT, root, ["x"], None, "NVIDIA H200")[1] is None
 
 
 def test_a_changed_tree_gets_no_record_and_the_reason_is_told(root: Path) -> None:

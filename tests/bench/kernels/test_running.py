@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from patchkit.errors import PatchkitError
+from patchkit.records.machine import Gpu, GpuState
 from tests.bench.kernels import running, stand_ins
 from tests.bench.kernels.__main__ import arguments, chosen, status
 from tests.bench.kernels.rows import Row, Rows
@@ -23,6 +25,19 @@ def statuses(rows: Rows) -> dict[str, str]:
 @pytest.fixture
 def rows(tmp_path: Path) -> Rows:
     return Rows(tmp_path / "rows.jsonl", "key")
+
+
+def test_kept_rows_depend_on_what_the_record_says_of_the_gpu() -> None:
+    """Broken: rows measured under one power limit in the record of another."""
+    state = GpuState(1980.0, 3201.0, "P0", 600.0, 50.0)
+    gpu = Gpu(0, "GPU-1", "NVIDIA H200", "580.95", 700.0, state)
+    assert running.lasting(lambda: gpu) == {"driver": "580.95", "power_limit_w": 700.0}
+    assert running.lasting(lambda: None) == {"driver": "unknown", "power_limit_w": None}
+
+    def refuses() -> Gpu:
+        raise PatchkitError("cannot be understood")
+
+    assert running.lasting(refuses) == {"driver": "unknown", "power_limit_w": None}
 
 
 def measure(rows: Rows, child: object) -> None:
