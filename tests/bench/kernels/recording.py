@@ -36,7 +36,11 @@ def begin(
 
 
 def write(run: Any, suite: Suite, rows: Iterable[Row], folder: Path) -> Path:
-    """The file of the record, with every timed row and the copy's bandwidth."""
+    """The file of the record, with every timed row and the copy's bandwidth.
+
+    Ours also has the bandwidth of the bytes that it must read, in rows of its own, and what that
+    is of the copy's, so that a text can state both.
+    """
     from patchkit.records.run import Workload
 
     timed = [row for row in rows if row.status == "timed"]
@@ -57,6 +61,15 @@ def write(run: Any, suite: Suite, rows: Iterable[Row], folder: Path) -> Path:
         )
         measured = f"{suite.name.replace('-', ' ')}, {variant}"
         run.add(measured, row.samples_us, "µs", workload, row=row_id(row), subject=subject)
+        if subject == "ours":
+            gbps = [row.cache_bytes / us / 1e3 for us in row.samples_us]
+            share = [100 * one / row.copy_gbps for one in gbps]
+            for text, samples, unit, end in (
+                ("bandwidth of", gbps, "GB/s", "gbps"),
+                ("share of the copy by", share, "%", "of-copy"),
+            ):
+                name = f"{row_id(row)}-{end}"
+                run.add(f"{text} {measured}", samples, unit, workload, row=name, subject=subject)
     copies = sorted({row.copy_gbps for row in timed})
     run.add("copy on the device", copies, "GB/s", Workload(), row="copy", subject="torch")
     return run.write(folder)

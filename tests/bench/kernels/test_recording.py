@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from patchkit.records.claims import judge_text
+from patchkit.records.library import Library
 from patchkit.records.machine import Gpu, GpuState
 from tests.bench.kernels import recording
 from tests.bench.kernels.cases import Case
@@ -51,6 +53,8 @@ def test_a_record_has_each_timed_row_with_its_workload(root: Path) -> None:
     found = {row["row"]: row for row in record["rows"]}
     assert list(found) == [
         "ours-int8-b1-131072-q8",
+        "ours-int8-b1-131072-q8-gbps",
+        "ours-int8-b1-131072-q8-of-copy",
         "flashattention-3-b1-131072-q8",
         "copy",
     ]
@@ -67,9 +71,65 @@ def test_a_record_has_each_timed_row_with_its_workload(root: Path) -> None:
         "block_size": 448,
         "cache": "cold",
     }
+    rate = found["ours-int8-b1-131072-q8-gbps"]  # 500,000,000 bytes in 100 to 102 µs
+    assert (rate["value"], rate["unit"]) == (pytest.approx(4950.495, abs=1e-3), "GB/s")
+    assert rate["measured"] == "bandwidth of verify attention, int8"
+    share = found["ours-int8-b1-131072-q8-of-copy"]  # over 4,200 GB/s
+    assert (share["value"], share["unit"]) == (pytest.approx(117.869, abs=1e-3), "%")
     flash = found["flashattention-3-b1-131072-q8"]
     assert (flash["subject"], flash["measured"]) == ("FlashAttention 3", "verify attention, bf16")
     assert (found["copy"]["value"], found["copy"]["unit"]) == (4200.0, "GB/s")
+
+
+def said(folder: Path, pair: str, figure: str, compare: str, text: str = "") -> list[str]:
+    """What `patchkit claims` says of a ratio that README would state: rules and facts."""
+    mark = f"<!-- ratio: verify-attention-cpu#{pair} compare={compare} -->{figure}<!-- /ratio -->"
+    result = judge_text(f"{text}it is {mark} of it.\n", "README.md", Library(folder, folder / "r"))
+    return [f"{finding.rule}: {finding.text}" for finding in result.findings]
+
+
+def test_the_ratios_of_the_targets_can_be_stated_and_no_others(root: Path) -> None:
+    """Broken: measured with its format before the comma; formats told in the subject."""
+    run, _ = recording.begin(PORT, root, ["x"], None)
+    cells = [
+        LONG,
+        replace(LONG, context=65536),
+        replace(LONG, batch=8),
+        replace(LONG, new_tokens=5),
+    ]
+    times = {"ours bf16": 200.0, "ours int8": 150.0, "FlashAttention 3": 160.0,
+             "unified bf16": 7000.0}  # fmt: skip
+    rows = [replace(timed(column, us), case=case) for case in cells for column, us in times.items()]
+    recording.write(run, PORT, rows, root / "r")
+    long = "b1-131072-q8"
+    stated = "With 131,072 tokens "
+    int8 = f"ours-int8-{long} / #ours-bf16-{long}"
+    assert said(root, int8, "0.75×", "kv_format", stated) == []
+    assert said(root, int8, "25 %", "kv_format as=less") == []
+    flash = f"ours-bf16-{long} / #flashattention-3-{long}"
+    assert said(root, flash, "1.25×", "subject", stated) == []
+    unified = f"unified-bf16-{long} / #ours-bf16-{long}"
+    assert said(root, unified, "35×", "subject", stated) == []
+
+    refused = "not-comparable: the rows differ in more than"
+    formats = "kv_format: int8_per_token_head and bfloat16"
+    assert said(root, int8, "0.75×", "subject") == [f"{refused} subject: {formats}"]
+    crossed = f"ours-int8-{long} / #flashattention-3-{long}"
+    assert said(root, crossed, "0.94×", "subject") == [f"{refused} subject: {formats}"]
+    for other, fields in (
+        ("b1-65536-q8", "context: 131072 and 65536; cached_tokens: 131064 and 65528"),
+        ("b8-131072-q8", "batch: 1 and 8"),
+        ("b1-131072-q5",
+         "new_tokens: 8 and 5; draft_length: 7 and 4; cached_tokens: 131064 and 131067"),
+    ):  # fmt: skip
+        pair = f"ours-int8-{long} / #ours-bf16-{other}"
+        assert said(root, pair, "0.75×", "kv_format") == [f"{refused} kv_format: {fields}"]
+    copied = said(root, f"ours-bf16-{long} / #copy", "0.75×", "subject")
+    assert copied[0].startswith(f"{refused} subject: measured: verify attention and copy on the")
+    assert said(root, int8, "0.75×", "kv_format", "With 65,536 tokens ") == [
+        "other-workload: the text says 65,536 tokens, the record has context 131072, new_tokens 8, "
+        "cached_tokens 131064, draft_length 7, block_size 448"
+    ]
 
 
 def test_a_gpu_that_nvidia_smi_does_not_name_gets_no_record(
