@@ -141,6 +141,36 @@ def test_a_tree_that_is_not_what_was_committed_is_refused(
 
 
 @pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize(
+    ("told", "letter"), [("--assume-unchanged", "h"), ("--skip-worktree", "S")]
+)
+def test_what_git_was_told_not_to_look_at_is_dirt(project: Path, told: str, letter: str) -> None:
+    git(project, "update-index", told, "bench.py")
+    (project / "bench.py").write_text("print('faster')\n")
+    with pytest.raises(PatchkitError, match=f"is not what was committed: {letter} bench.py"):
+        begin(project)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_source_without_files_is_none(project: Path) -> None:
+    (project / "built").mkdir()
+    (project / "built" / "verify.so").write_text("")
+    with pytest.raises(PatchkitError, match="built: holds no file of the project"):
+        Run.begin("x", root=project, sources=("built",), command=[])
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_record_lies_in_no_source_and_where_it_can_be_written(project: Path) -> None:
+    run = begin(project)
+    run.add("time", [1.0], "s", Workload(), row="a")
+    with pytest.raises(PatchkitError, match="records lie in a source"):
+        run.write(project / "kernels" / "records")
+    with pytest.raises(PatchkitError, match="cannot be written"):
+        run.write(project / ".gitignore")
+    assert not (project / "kernels" / "records").exists()
+
+
+@pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("path", ["notes.txt", "kernels/built.so", "kernels/__pycache__/v.pyc"])
 def test_what_is_no_source_or_ignored_is_no_dirt(project: Path, path: str) -> None:
     _, before = written(project)

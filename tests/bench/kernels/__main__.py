@@ -112,9 +112,9 @@ def run(whole: Suite, asked: argparse.Namespace) -> int:
     print(text)
     if record is not None and any(row.status == "timed" for row in rows):
         folder = asked.records or ROOT / "docs" / "records"
-        print(f"record: {recording.write(record, whole, rows, folder)}")
+        print(recording.written(record, whole, rows, folder))
     else:
-        print(f"no record: {refused}")
+        print(f"no record: {refused or 'nothing was timed'}")
     return status(rows)
 
 

@@ -75,6 +75,16 @@ def write(run: Any, suite: Suite, rows: Iterable[Row], folder: Path) -> Path:
     return run.write(folder)
 
 
+def written(run: Any, suite: Suite, rows: Iterable[Row], folder: Path) -> str:
+    """Where the record is, or why there is none: say a tree that changed meanwhile."""
+    from patchkit.errors import PatchkitError
+
+    try:
+        return f"record: {write(run, suite, rows, folder)}"
+    except PatchkitError as error:
+        return f"no record: {error}"
+
+
 def row_id(row: Row) -> str:
     """The id of a row in its record: int8-131072-q8-b1 of ours is ours-int8-b1-131072-q8."""
     column = re.sub(r"[^a-z0-9]+", "-", row.column.lower())

@@ -81,6 +81,13 @@ def test_a_record_has_each_timed_row_with_its_workload(root: Path) -> None:
     assert (found["copy"]["value"], found["copy"]["unit"]) == (4200.0, "GB/s")
 
 
+def test_a_tree_that_changes_meanwhile_is_told_and_no_traceback(root: Path) -> None:
+    run, _ = recording.begin(PORT, root, ["python"], None)
+    (root / "port" / "kernel.py").write_text("x = 2\n")
+    text = recording.written(run, PORT, [timed("SDPA", 1.0)], root / "records")
+    assert text.startswith(f"no record: {root}: the tree is not what was committed")
+
+
 def said(folder: Path, pair: str, figure: str, compare: str, text: str = "") -> list[str]:
     """What `patchkit claims` says of a ratio that README would state: rules and facts."""
     mark = f"<!-- ratio: verify-attention-cpu#{pair} compare={compare} -->{figure}<!-- /ratio -->"
