@@ -420,6 +420,20 @@ def test_a_patched_tree_is_compared_with_another_of_its_release(root: Path) -> N
     )  # fmt: skip
 
 
+def test_a_sentence_may_state_the_length_of_either_row(root: Path) -> None:
+    store(root, "short", row("a", 50.02, replace(LONG, context=65536)))
+    stated = "At 65,536 tokens of context it "
+    pair = ratio("2.0×", "compare=context", "verify-h200#int8-q8 / short#a")
+    assert said(root, stated + pair) == []
+    assert said(root, stated.replace("65,536", "16,384") + pair) == [
+        (
+            "other-workload",
+            "the text says 16,384 tokens, the record has context 131072, new_tokens 8, "
+            "cached_tokens 131064, draft_length 7, block_size 448, context 65536",
+        )
+    ]
+
+
 @pytest.mark.parametrize(("options", "pair", "rule", "fact"), [
     ("compare=kv_format", "verify-h200#int8-q8 / #int8-q8", "not-comparable",
      "the rows do not differ in kv_format"),

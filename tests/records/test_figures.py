@@ -88,7 +88,7 @@ def test_what_is_none_is_left_alone(text: str) -> None:
     "````\n```\n````\n7.4 ms\n",
     "<!-- a --> 7.4 ms <!-- b -->",
     "<!-- a\n```\n-->\n7.4 ms\n",  # in a comment a fence is none
-    "```\n<!-- a\n```\n7.4 ms\n-->\n",  # nor is a comment in a fence
+    "```\n<!-- a\n```\n-->\n7.4 ms\n",  # nor is a comment in a fence
 ])  # fmt: skip
 def test_prose_beside_code_is_no_code(text: str) -> None:
     assert figures(text) == [("7.4", "ms")]
