@@ -420,6 +420,30 @@ def test_a_patched_tree_is_compared_with_another_of_its_release(root: Path) -> N
     )  # fmt: skip
 
 
+def test_what_follows_from_a_length_may_differ_with_it(root: Path) -> None:
+    """Of a kernel all but the new tokens are cached, and all new tokens but one are drafts."""
+    short = replace(LONG, context=65536, cached_tokens=65528)
+    one = replace(LONG, new_tokens=1, draft_length=0, cached_tokens=131071)
+    other = replace(LONG, context=65536, cached_tokens=9)
+    drafts = replace(LONG, new_tokens=1, draft_length=3, cached_tokens=131071)
+    store(root, "rows", *(row(name, 50.02, workload) for name, workload in (
+        ("short", short), ("one", one), ("other", other), ("drafts", drafts),
+    )))  # fmt: skip
+    pair = "verify-h200#int8-q8 / rows#{}"
+    assert said(root, ratio("2.0×", "compare=context", pair.format("short"))) == []
+    assert said(root, ratio("2.0×", "compare=new_tokens", pair.format("one"))) == []
+    differ = "the rows differ in more than {}: {}"
+    for name, compare, fields in (
+        ("other", "context", "cached_tokens: 131064 and 9"),
+        ("drafts", "new_tokens", "draft_length: 7 and 3"),
+        ("short", "kv_format", "context: 131072 and 65536; cached_tokens: 131064 and 65528"),
+        ("one", "draft_length", "new_tokens: 8 and 1; cached_tokens: 131064 and 131071"),
+    ):
+        assert said(root, ratio("2.0×", f"compare={compare}", pair.format(name))) == [
+            ("not-comparable", differ.format(compare, fields))
+        ]
+
+
 def test_a_sentence_may_state_the_length_of_either_row(root: Path) -> None:
     store(root, "short", row("a", 50.02, replace(LONG, context=65536)))
     stated = "At 65,536 tokens of context it "
