@@ -113,8 +113,11 @@ def test_shards_are_all_cases_and_share_none() -> None:
     parts = [chosen(SUITE, arguments(["--shard", f"{n}/3"]))[0] for n in (1, 2, 3)]
     assert sorted(len(part) for part in parts) == [16, 17, 17]
     assert {case for part in parts for case in part} == set(SUITE.cases)
-    with pytest.raises(SystemExit, match=r"^--shard 4/3: I is one of 1 to N$"):
-        chosen(SUITE, arguments(["--shard", "4/3"]))
+    for wrong in ("4/3", "0/3", "x", "1/2/3"):
+        with pytest.raises(
+            SystemExit, match=rf"^--shard {wrong}: it is I/N, and I is one of 1 to N$"
+        ):
+            chosen(SUITE, arguments(["--shard", wrong]))
 
 
 def test_only_what_is_asked_for_is_measured() -> None:
