@@ -98,7 +98,10 @@ def kernels(session: nox.Session) -> None:
             "-m",
             "pytest",
             *chosen,
-            *(session.posargs or ["tests/kernels", "tests/gpu/engine"]),
+            *(
+                session.posargs
+                or ["tests/kernels", "tests/gpu/engine", "tests/bench/kernels/test_gate.py"]
+            ),
         ),
         env={"TRITON_INTERPRET": "1"},
     )

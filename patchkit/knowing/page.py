@@ -195,7 +195,8 @@ def _cost(cost: Cost) -> tuple[str, ...]:
         f"v{rebase.base} to v{rebase.target}",
         ", ".join(part for part in parts if part) + reason,
         counted(patch.by_hand, "hunk") if patch.by_hand else "",
-        duration(rebase.stopped_seconds) if rebase.stopped_seconds is not None else "",
+        # as code: what a person took is no figure of a benchmark (docs/records.md)
+        f"`{duration(rebase.stopped_seconds)}`" if rebase.stopped_seconds is not None else "",
     )
 
 

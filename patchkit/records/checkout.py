@@ -50,6 +50,11 @@ def read_checkout(root: Path, sources: Sequence[str], manifest: Manifest | None)
         changed, commit = tracked_changes(root, sources), head.strip()
     if changed:
         raise dirty(root, changed)
+    for source in sources:
+        if not (root / source).is_file() and not any(_files(root, source)):
+            raise PatchkitError(
+                "holds no file of the project", place=source, expected="the code that is measured"
+            )
     return Checkout(commit, {source: source_sha256(root, source) for source in sources})
 
 

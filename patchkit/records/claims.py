@@ -12,7 +12,7 @@ from fractions import Fraction
 from patchkit.errors import PatchkitError
 from patchkit.records.arithmetic import evaluate
 from patchkit.records.compare import COMPARABLE, check_condition, differences
-from patchkit.records.figures import Figure, find_figures, parse_number
+from patchkit.records.figures import BLANKS, Figure, find_figures, parse_number
 from patchkit.records.library import Library, Named, RefusedError, near
 from patchkit.records.marks import Mark, bracket_marks, brackets, comment_marks
 from patchkit.records.prose import blank, header_text, markdown_prose, plain_prose
@@ -40,8 +40,8 @@ _OPTIONS = {
     "published": {"source", "conditions"},
     "arithmetic": {"format", "unit"},
 }
-_THOUSANDS = re.compile(r"[kKMG](?![A-Za-z])")
-_UNIT_BEHIND = re.compile(rf"[\s\u00a0\u202f-]{{0,2}}(?P<unit>{PATTERN})(?![^\W_])")
+_THOUSANDS = re.compile(r"[ \u00a0]?[kKMG](?=[^A-Za-z]|tok|req)")
+_UNIT_BEHIND = re.compile(rf"{BLANKS}(?P<unit>{PATTERN})(?![^\W_])")
 _FORMAT = re.compile(r",?\.\d[fg]")
 
 
@@ -133,6 +133,8 @@ def _judge(judged: _Text, mark: Mark) -> None:
         judged.found(err.rule, mark.start, err.fact, err.hint)
     except PatchkitError as err:
         judged.found("bad-mark", mark.start, str(err), err.hint)
+    except ArithmeticError:
+        judged.found("bad-mark", mark.start, "holds or gives a number of too many digits")
 
 
 def _check_lines(text: str, mark: Mark, whole: tuple[int, int]) -> None:
@@ -179,7 +181,7 @@ def _figure(judged: _Text, mark: Mark) -> Figure | None:
     body = judged.prose[mark.start : mark.end]
     if len(inside) > 1:
         raise RefusedError("bad-mark", f"holds {len(inside)} figures, and each needs a mark")
-    if not inside and not body.strip():
+    if not inside and not judged.text[mark.start : mark.end].strip():
         return None
     figure = inside[0] if inside else _bare_number(body, mark.start)
     if _THOUSANDS.match(judged.text, figure.number_end):
@@ -192,7 +194,7 @@ def _figure(judged: _Text, mark: Mark) -> Figure | None:
 def _bare_number(body: str, at: int) -> Figure:
     number = parse_number(body)
     if number is None:
-        raise RefusedError("bad-mark", f"holds no figure: {' '.join(body.split())!r}")
+        raise RefusedError("bad-mark", f"holds no figure: {' '.join(body.split()) or 'code'!r}")
     return replace(
         number, start=number.start + at, number_end=number.number_end + at, end=number.end + at
     )

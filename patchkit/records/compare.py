@@ -47,18 +47,31 @@ def differences(
     """Return what two rows differ in besides the thing compared: field, its values.
 
     The values of that thing may stand in the commands as well. A patched tree against another may
-    differ in the local part of vLLM's version.
+    differ in the local part of vLLM's version, and what follows from a length may differ with it.
     """
     left, right = conditions(*one), conditions(*other)
     found = [(k, left[k], right[k]) for k in left if left[k] != right[k] and k != compare]
     if compare == "tree":
         found = [f for f in found if f[0] != "vllm" or _public(f[1]) != _public(f[2])]
+    found = [
+        f for f in found if not (_follows(f[0], compare, left) and _follows(f[0], compare, right))
+    ]
     here, there = (_words(record.header["command"]) for record, _ in (one, other))
     if compare != "command" and not _same_command(
         here, there, left.get(compare), right.get(compare)
     ):
         found.append(("command", " ".join(here), " ".join(there)))
     return found
+
+
+def _follows(name: str, compare: str, row: dict[str, Any]) -> bool:
+    """Return whether a length of a row is no more than what the one that is compared makes it."""
+    context, new, cached = row["context"], row["new_tokens"], row["cached_tokens"]
+    if name == "cached_tokens" and compare in ("context", "new_tokens"):
+        return None not in (context, new, cached) and cached == context - new
+    if name == "draft_length" and compare == "new_tokens":
+        return None not in (new, row[name]) and row[name] == new - 1
+    return False
 
 
 def _public(version: object) -> str:
@@ -88,7 +101,8 @@ def check_condition(record: Record, row: Row, key: str, wanted: str) -> str | No
         raise PatchkitError(f"{key}= is no condition of a record", expected=", ".join(there))
     value = there[key]
     if isinstance(value, int | float) and not isinstance(value, bool):
-        met = wanted.replace(",", "").replace("_", "") in (str(value), f"{value:g}")
+        forms = [str(value), f"{value:g}"] if isinstance(value, float) else [str(value)]
+        met = wanted.replace(",", "").replace("_", "") in forms
     else:
         met = value == wanted
     return None if met else f"{key} is {value}, the mark says {wanted}"

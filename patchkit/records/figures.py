@@ -28,22 +28,41 @@ class Figure:
 
 _WORDS = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
-    "ten": 10, "twelve": 12, "twenty": 20, "hundred": 100, "thousand": 1000,
+    "ten": 10, "twelve": 12, "twenty": 20, "hundred": 100, "thousand": 1000, "twice": 2,
+    "thrice": 3,
 }  # fmt: skip
-_NUMBER = r"[-−]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d*\.\d+|\d+)(?:[eE][-+]?\d+)?(?!\d)"
-_START = r"(?<![^\W_])(?<!\.)(?<!\d,)"  # an underscore may be emphasis
-_BETWEEN = r"(?:\s*(?:/|–|—|-|±|\bto\b|\band\b|\bor\b|,\s)\s*)"
-# What may stand between a number and its unit: `**7** ms`, `5&nbsp;ms`, `100k tok/s`.
+# The last but one is a decimal comma, which is found so that it is not passed over.
+_NUMBER = (
+    r"[-−]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!,?\d)|\d*\.\d+|\d+,\d+|\d+)(?:[eE][-+]?\d+)?(?!\d)"
+)
+_START = r"(?<![^\W_])(?<!\d\.)(?<!\d,)"  # an underscore may be emphasis
+_BETWEEN = r"(?:\s*(?:/|–|—|-|±|…|\.{2,3}|\b(?:up )?to\b|\band\b|\bor\b|,\s)\s*)"
+# Blanks, also over the end of a line, but of no paragraph; a list or quotation may go on there.
+# They are few: what was code or a comment is blank as well, and no unit is read across it.
+BLANKS = r"(?:-|(?:[^\S\n]|&#?\w+;){0,3}(?:\n[ \t>]{0,8})?(?!\s))"
+# What may stand between a number and its unit: `**7** ms`, `5&nbsp;ms`, `100k tok/s`, `5 \%`.
 _EMPHASIS = r"(?:\*{1,3}|_{1,3}|</?\w+>)?"
-_GAP = rf"[kKMG]?{_EMPHASIS}(?:[\s\u00a0\u202f-]|&\w+;){{0,2}}{_EMPHASIS}"
+_GAP = rf"(?:[kKMG]|[ \u00a0][kKMG](?=\s|tok|req))?{_EMPHASIS}{BLANKS}{_EMPHASIS}\\?"
 _LISTED = re.compile(
-    rf"{_START}{_NUMBER}(?:{_BETWEEN}{_NUMBER})*(?P<gap>{_GAP})(?P<unit>{PATTERN})(?![^\W_])"
+    rf"{_START}{_NUMBER}(?:{_BETWEEN}{_NUMBER}){{0,30}}(?P<gap>{_GAP})(?P<unit>{PATTERN})(?![^\W_])"
+)
+# What follows a count: "called 20 times, with"
+_IS_COUNT = re.compile(
+    r"\s*(?:[,;:)]|\.(?!\w)|(?:in|an?|per|out|with|on|before|after|for|until|at|each|and|or)\b)"
 )
 # 4 × 256 is a shape
 _SHAPE = re.compile(r"\d[\s\u00a0]*[×x]$")
+# What follows a factor in words.
+_MORE = r"(?:as|faster|slower|quicker|more|less|fewer|smaller|larger|longer|the|that|what)\b"
 _COUNTED = re.compile(
-    rf"\b(?:a )?(?P<word>{'|'.join(_WORDS)})[ -](?:times|fold)\s+"
-    r"(?:as|faster|slower|quicker|more|less|fewer|smaller|larger|the)\b",
+    rf"\b(?:a )?(?P<word>{'|'.join(_WORDS)})"
+    rf"(?:[ -](?:times|fold)\s+{_MORE}|(?<=ice)\s+as\s+(?:fast|quick|slow|long)\b)",
+    re.IGNORECASE,
+)
+# "faster by a factor of 5", "a speed-up of 5", "×5 faster"
+_FACTOR = re.compile(
+    rf"(?:\b(?:factors?|speed-?ups?)\s+of\s+|(?<![\w)\]] )(?<![\w)\]])×[ \u00a0]?)"
+    rf"(?P<number>{_NUMBER})(?![\w%×]|\.\d)",
     re.IGNORECASE,
 )
 _ALONE = re.compile(rf"{_START}{_NUMBER}(?![\w%×]|\.\d)")
@@ -72,6 +91,8 @@ def _in_prose(text: str) -> Iterator[Figure]:
         shape = _SHAPE.search(match[0]) and re.match(r"[\s\u00a0]*\d", text[match.end() :])
         if shape and "." not in numbers[-1][0]:
             continue
+        if match["unit"] == "times" and _IS_COUNT.match(text, match.end()):
+            continue
         for at, number in enumerate(numbers):
             start, end = match.start() + number.start(), match.start() + number.end()
             last = at == len(numbers) - 1
@@ -81,10 +102,15 @@ def _in_prose(text: str) -> Iterator[Figure]:
     for match in _COUNTED.finditer(text):
         value = Decimal(_WORDS[match["word"].lower()])
         yield Figure(match.start("word"), match.end("word"), match.end("word"), value, 0, times)
+    for match in _FACTOR.finditer(text):
+        start, end = match.span("number")
+        yield _figure(match["number"], start, end, end, times)
 
 
 def _figure(number: str, start: int, number_end: int, end: int, unit: Unit) -> Figure:
-    value = Decimal(number.replace(",", "").replace("−", "-"))
+    thousands = re.fullmatch(r"\D?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?:[eE].*)?", number)
+    number = number.replace(",", "" if thousands else ".")
+    value = Decimal(number.replace("−", "-"))
     exponent = value.as_tuple().exponent
     decimals = max(0, -exponent) if isinstance(exponent, int) else 0
     return Figure(start, number_end, end, value, decimals, unit)

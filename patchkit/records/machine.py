@@ -111,6 +111,11 @@ def choose_gpu(text: str, visible: str | None) -> Gpu | None:
     for gpu in gpus:
         if str(gpu.index) == wanted or gpu.uuid.startswith(wanted):
             return gpu
+    if gpus and wanted.startswith("MIG-"):
+        raise PatchkitError(
+            "a slice of a GPU is measured, of which nvidia-smi gives no clocks and no limit",
+            place=f"CUDA_VISIBLE_DEVICES={wanted}", expected="a whole GPU",
+        )  # fmt: skip
     return None
 
 

@@ -18,6 +18,7 @@ from patchkit.errors import ExitCode, PatchkitError
 SCHEMA = "patchkit.manifest/1"
 # What Python and its tools leave behind; where there is git, .gitignore says so.
 _LEFT_BEHIND = ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
+_LISTED = ("ls-files", "-v", "-z")
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,15 @@ def tracked_changes(root: Path, sources: Sequence[str]) -> list[str]:
 
     Files that git does not track and does not ignore count within the sources only.
     """
-    text = git(root, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
-    if text is None:
+    shown = ("--untracked-files=all", "--no-renames", "--ignore-submodules=none")
+    text, listed = git(root, "status", "--porcelain=v1", "-z", *shown), git(root, *_LISTED)
+    if text is None or listed is None:
         raise PatchkitError("git status fails", place=str(root))
     found = [entry for entry in text.split("\0") if entry]
-    return [e for e in found if not e.startswith("??") or is_within(e[3:], sources)]
+    found = [e for e in found if not e.startswith("??") or is_within(e[3:], sources)]
+    # what git was told to take for unchanged it does not look at
+    unseen = [e for e in listed.split("\0") if e[:1].islower() or e[:1] == "S"]
+    return [*found, *(e for e in unseen if (root / e[2:]).exists())]
 
 
 def make_manifest(root: Path) -> Manifest:

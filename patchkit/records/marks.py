@@ -24,7 +24,7 @@ _ENDS = re.compile(rf"<!--\s*/\s*(?P<kind>{'|'.join(KINDS)})\s*-->")
 # What looks like a mark and is none: a misspelt one must not be passed over.
 _NEARLY = re.compile(r"<!--\s*/?\s*(?P<word>[a-z]+)\s*(?::|-->)")
 _BEGINNINGS = ("recor", "rati", "publi", "arith")
-_BRACKETS = re.compile(rf"\\?\[\s*(?P<kind>{'|'.join(KINDS)})\s*:(?P<text>[^\]]*?)\\?\]")
+_BRACKETS = re.compile(rf"\\?\[\s*(?P<kind>{'|'.join(KINDS)})\s*:(?P<text>[^\]]{{0,2000}}?)\\?\]")
 _OPTION = re.compile(r"(?P<key>[a-z_]+)=(?:\"(?P<quoted>[^\"]*)\"|(?P<bare>[^\s\"]+))(?=\s|$)")
 
 

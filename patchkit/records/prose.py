@@ -53,11 +53,23 @@ def _without_blocks(text: str) -> str:
     return "".join(blank(line) if is_code else line for line, is_code in _lines(text))
 
 
+def _stays_in_comment(line: str, in_comment: bool) -> bool:
+    """Return whether the next line is in a comment that began a line."""
+    begins = in_comment or re.match(r" {0,3}<!--", line) is not None
+    return begins and "-->" not in line
+
+
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
     """Yield each line, and whether it is code: fenced, or indented outside of a list."""
     fence = ""
-    was_blank, in_list, in_code = True, False, False
+    was_blank, in_list, in_code, in_comment = True, False, False, False
     for line in text.splitlines(keepends=True):
+        if not fence and not in_code:
+            # a comment that begins a line goes on to its end, whatever looks like a fence in it
+            within, in_comment = in_comment, _stays_in_comment(line, in_comment)
+            if within:
+                yield line, False
+                continue
         match = _FENCE.match(line)
         if fence:
             closes = match and match["fence"].startswith(fence) and not match["rest"].strip()

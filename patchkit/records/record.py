@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -143,11 +143,12 @@ def parse_record(text: str, *, name: str, place: str) -> Record:
     """Return the record in a JSON text; refuse one that is damaged or was edited."""
     try:
         document = json.loads(text, object_pairs_hook=_once)
-    except ValueError as err:
+        digest = content_sha256(document) if isinstance(document, dict) else ""
+    except (ValueError, RecursionError) as err:
         raise PatchkitError(f"not valid JSON: {err}", place=place) from err
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise PatchkitError("is no run record", place=place, expected=f'"schema": "{SCHEMA}"')
-    if document.get("digest") != content_sha256(document):
+    if document.get("digest") != digest:
         raise PatchkitError(
             "was edited: its content is not what its digest says", place=place,
             expected="a record as the benchmark wrote it", hint="measure again",
@@ -175,6 +176,14 @@ _HEADER: Mapping[str, tuple[type, ...]] = {
     "sources": (dict,), "engine": (bool,), "tree": (dict, type(None)),
     "gpu": (dict, type(None)), "machine": (dict,), "rows": (list,),
 }  # fmt: skip
+# What of these tables figures are held against.
+_FIELDS: Sequence[tuple[str, str, tuple[type, ...]]] = (
+    ("gpu", "name", (str,)), ("gpu", "driver", (str,)),
+    ("gpu", "power_limit_w", (int, float, type(None))),
+    ("machine", "cpu", (str,)), ("machine", "cores", (int,)), ("machine", "versions", (dict,)),
+)  # fmt: skip
+# A posix path that leads nowhere but into the project.
+_WITHIN = re.compile(r"(?!/)(?!(?:.*/)?\.\.(?:/|$)).+")
 
 
 def _check_header(document: Mapping[str, Any], place: str) -> None:
@@ -183,12 +192,19 @@ def _check_header(document: Mapping[str, Any], place: str) -> None:
             raise PatchkitError(f"{key} is missing", place=place)
         if not isinstance(document[key], types):
             raise _wrong(key, document[key], " or ".join(t.__name__ for t in types), place)
+    _texts(document["command"], "command", re.compile(r".*", re.DOTALL), place)
+    _texts(document["sources"], "sources", _WITHIN, place)
     _texts(document["sources"].values(), "sources", SHA256, place)
     if document["tree"] is not None:
         _texts([document["tree"].get("sha256")], "tree.sha256", SHA256, place)
         _texts([document["tree"].get("release")], "tree.release", re.compile(".+"), place)
-    if not isinstance(document["machine"].get("versions"), dict):
-        raise _wrong("machine.versions", document["machine"].get("versions"), "a table", place)
+    for name, key, types in _FIELDS:
+        table = document[name]
+        if table is not None and type(table.get(key)) not in types:
+            listed = " or ".join(t.__name__ for t in types)
+            raise _wrong(f"{name}.{key}", table.get(key), listed, place)
+    versions = document["machine"]["versions"].values()
+    _texts((v for v in versions if v is not None), "machine.versions", re.compile(".+"), place)
 
 
 def _texts(values: Any, key: str, form: re.Pattern[str], place: str) -> None:
@@ -210,7 +226,7 @@ def parse_row(entry: Any, place: str) -> Row:
     spread = entry.get("spread")
     if not isinstance(spread, dict):
         raise _wrong("spread", spread, "a table", place)
-    if not isinstance(entry.get("n"), int) or entry["n"] < 1:
+    if type(entry.get("n")) is not int or entry["n"] < 1:
         raise _wrong("n", entry.get("n"), "how many samples there are", place)
     if entry.get("median") != entry.get("value"):
         raise _wrong("value", entry.get("value"), "the median", place)
@@ -226,9 +242,16 @@ def parse_row(entry: Any, place: str) -> Row:
 
 
 def _number(value: object, key: str, place: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
         raise _wrong(key, value, "a finite number", place)
     return value
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no float holds
+        return False
 
 
 def parse_workload(table: Any, place: str) -> Workload:

@@ -23,7 +23,7 @@ from typing import Any
 from patchkit.errors import PatchkitError
 from patchkit.records.checkout import Checkout, read_checkout
 from patchkit.records.machine import Gpu, Machine, read_gpu, read_machine
-from patchkit.records.manifest import Manifest, read_manifest
+from patchkit.records.manifest import Manifest, is_within, read_manifest
 from patchkit.records.record import (
     ROW_ID,
     SCHEMA,
@@ -188,6 +188,14 @@ class Run:
         """
         if not self.rows:
             raise PatchkitError("nothing was measured", place=self.name)
+        within = folder.resolve()
+        if within.is_relative_to(self.root) and is_within(
+            within.relative_to(self.root).as_posix(), self.checkout.sources
+        ):
+            raise PatchkitError(
+                "records lie in a source, which the next one would change", place=str(folder),
+                expected="a folder beside the code that is measured",
+            )  # fmt: skip
         gpu = read_gpu() if self.uses_gpu else None
         header = self._header(gpu, datetime.now(UTC))
         if _lasting(header["gpu"]) != _lasting(self._header(self.gpu, self.began)["gpu"]):
@@ -196,7 +204,10 @@ class Run:
         if now != self.checkout:
             raise PatchkitError("the tree changed while it was measured", place=self.name)
         stem = f"{self.name}-{self.began:%Y-%m-%d}-{gpu_slug(self.gpu.name if self.gpu else None)}"
-        return _write_new(folder, stem, format_record(header, self.rows))
+        try:
+            return _write_new(folder, stem, format_record(header, self.rows))
+        except OSError as err:
+            raise PatchkitError(f"cannot be written: {err}", place=str(folder)) from err
 
     def _header(self, after: Gpu | None, ended: datetime) -> dict[str, Any]:
         return {

@@ -44,9 +44,9 @@ UNITS = {
 # Only an engine makes tokens and answers requests.
 ENGINE_KINDS = ("tokens", "requests")
 
-_PER_SECOND = r"(?:/ ?s(?:ec(?:ond)?)?|\s+(?:per|a)\s+second)"
+_PER_SECOND = r"(?:/ ?s(?:ec(?:ond)?)?|\s+(?:per\s+s(?:ec(?:ond)?)?|a\s+second))"
 _SPELLINGS = (
-    (rf"(?:tok(?:en)?s?){_PER_SECOND}", "tok/s"),
+    (rf"(?:tok(?:en)?s?){_PER_SECOND}|t/s|tps|TPS", "tok/s"),
     (rf"(?:req(?:uest)?s?){_PER_SECOND}", "req/s"),
     *((rf"{n if n[0] != 'K' else '[kK]' + n[1:]}(?:{_PER_SECOND}|ps)", f"{n}/s") for n in _BYTES),
     *((rf"{letter}FLOP(?:/s|S|s)", f"{letter}FLOP/s") for letter in "GTP"),
@@ -58,7 +58,7 @@ _SPELLINGS = (
     (r"min(?:ute)?s?", "min"),
     (r"h(?:(?:ou)?rs?)?", "h"),
     (r"%|per ?cent", "%"),
-    (r"[×x]|times|fold", "×"),
+    (r"[×xX]|times|fold", "×"),
 )
 _PATTERNS = [(re.compile(pattern), name) for pattern, name in _SPELLINGS]
 PATTERN = "(?:" + "|".join(f"(?:{pattern})" for pattern, _ in _SPELLINGS) + ")"

@@ -251,7 +251,7 @@ they have none
 
 | day | rebase | what became of it | by hand | stopped for |
 |---|---|---|---|---|
-| 2026-11-30 | v0.28.0 to v0.29.0 | moved, 1 exact, 1 adaptation | 1 hunk | 2 h 5 min |
+| 2026-11-30 | v0.28.0 to v0.29.0 | moved, 1 exact, 1 adaptation | 1 hunk | `2 h 5 min` |
 """  # noqa: E501
 
 

@@ -148,6 +148,10 @@ def test_a_figure_is_held_against_the_unit_at_the_head_of_its_column(root: Path)
      "'verify-h200' names no row, as in RECORD#ROW"),
     (of_record("100 MB"), "mismatched", "the figure is in MB, its source in µs"),
     (of_record("fast"), "bad-mark", "holds no figure: 'fast'"),
+    (of_record("`100 µs`"), "bad-mark", "holds no figure: 'code'"),
+    (of_record(f"100.{'0' * 40} µs"), "bad-mark", "holds or gives a number of too many digits"),
+    ('is <!-- arithmetic: "10 ** 90 * 3 / 7" -->5 ms<!-- /arithmetic -->', "bad-mark",
+     "holds or gives a number of too many digits"),
     (of_record("100 µs or 5 ms"), "bad-mark", "holds 2 figures, and each needs a mark"),
     (of_record("100 µs", options="format=s"), "bad-mark",
      "format=s is none such as .0f, ,.1f or .3g"),
@@ -414,6 +418,44 @@ def test_a_patched_tree_is_compared_with_another_of_its_release(root: Path) -> N
     assert (rule, fact) == (
         "not-comparable", "the rows differ in more than tree: release: 0.29.0 and 0.28.0",
     )  # fmt: skip
+
+
+def test_what_follows_from_a_length_may_differ_with_it(root: Path) -> None:
+    """Of a kernel all but the new tokens are cached, and all new tokens but one are drafts."""
+    short = replace(LONG, context=65536, cached_tokens=65528)
+    one = replace(LONG, new_tokens=1, draft_length=0, cached_tokens=131071)
+    other = replace(LONG, context=65536, cached_tokens=9)
+    drafts = replace(LONG, new_tokens=1, draft_length=3, cached_tokens=131071)
+    store(root, "rows", *(row(name, 50.02, workload) for name, workload in (
+        ("short", short), ("one", one), ("other", other), ("drafts", drafts),
+    )))  # fmt: skip
+    pair = "verify-h200#int8-q8 / rows#{}"
+    assert said(root, ratio("2.0×", "compare=context", pair.format("short"))) == []
+    assert said(root, ratio("2.0×", "compare=new_tokens", pair.format("one"))) == []
+    differ = "the rows differ in more than {}: {}"
+    for name, compare, fields in (
+        ("other", "context", "cached_tokens: 131064 and 9"),
+        ("drafts", "new_tokens", "draft_length: 7 and 3"),
+        ("short", "kv_format", "context: 131072 and 65536; cached_tokens: 131064 and 65528"),
+        ("one", "draft_length", "new_tokens: 8 and 1; cached_tokens: 131064 and 131071"),
+    ):
+        assert said(root, ratio("2.0×", f"compare={compare}", pair.format(name))) == [
+            ("not-comparable", differ.format(compare, fields))
+        ]
+
+
+def test_a_sentence_may_state_the_length_of_either_row(root: Path) -> None:
+    store(root, "short", row("a", 50.02, replace(LONG, context=65536)))
+    stated = "At 65,536 tokens of context it "
+    pair = ratio("2.0×", "compare=context", "verify-h200#int8-q8 / short#a")
+    assert said(root, stated + pair) == []
+    assert said(root, stated.replace("65,536", "16,384") + pair) == [
+        (
+            "other-workload",
+            "the text says 16,384 tokens, the record has context 131072, new_tokens 8, "
+            "cached_tokens 131064, draft_length 7, block_size 448, context 65536",
+        )
+    ]
 
 
 @pytest.mark.parametrize(("options", "pair", "rule", "fact"), [

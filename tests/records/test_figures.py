@@ -40,6 +40,14 @@ def figures(text: str) -> list[tuple[str, str]]:
     ("**7** ms, <b>7</b> ms, 7 **ms**, 7&nbsp;ms", [("7", "ms")] * 4),
     ("100k tok/s", [("100", "tok/s")]),
     ("from 3-5 ms to −2 %", [("3", "ms"), ("5", "ms"), ("−2", "%")]),
+    ("- wrapped 100\n  µs, > 5\r\n> ms", [("100", "µs"), ("5", "ms")]),
+    ("1.5 k tok/s, 2 Mtok/s, 3 tok per s, 4 t/s", [(n, "tok/s") for n in ("1.5", "2", "3", "4")]),
+    ("90…135 µs, 7..8 ms, 5 up to 6 s",
+     [("90", "µs"), ("135", "µs"), ("7", "ms"), ("8", "ms"), ("5", "s"), ("6", "s")]),
+    ("0,5 ms and 12,75 %", [("0,5", "ms"), ("12,75", "%")]),
+    ("5 \\%, 5&#160;ms, 2X", [("5", "%"), ("5", "ms"), ("2", "×")]),
+    ("by a factor of 5.5, a speedup of 2; ×3 faster", [(n, "×") for n in ("5.5", "2", "3")]),
+    ("Twice as fast, 30 times FlashAttention", [("Twice", "×"), ("30", "×")]),
 ])  # fmt: skip
 def test_figures_are_found(text: str, found: list[tuple[str, str]]) -> None:
     assert figures(text) == found
@@ -61,6 +69,9 @@ def test_figures_are_found(text: str, found: list[tuple[str, str]]) -> None:
     "<!-- took 7.4 ms -->",
     "[a](x/5%20b)",
     "ten times a day",
+    "called 20 times, run 3 times in all, tried 5 times.",
+    "5 `x` s and 5 <!-- x --> s",
+    "in step 5\n\ns is taken; H200 × 8, twice as a test",
 ])  # fmt: skip
 def test_what_is_none_is_left_alone(text: str) -> None:
     assert figures(text) == []
@@ -76,6 +87,8 @@ def test_what_is_none_is_left_alone(text: str) -> None:
     "```sh``` 7.4 ms\n",  # three ticks in a line are inline code
     "````\n```\n````\n7.4 ms\n",
     "<!-- a --> 7.4 ms <!-- b -->",
+    "<!-- a\n```\n-->\n7.4 ms\n",  # in a comment a fence is none
+    "```\n<!-- a\n```\n-->\n7.4 ms\n",  # nor is a comment in a fence
 ])  # fmt: skip
 def test_prose_beside_code_is_no_code(text: str) -> None:
     assert figures(text) == [("7.4", "ms")]
@@ -133,6 +146,11 @@ def test_of_a_patch_the_header_alone_is_read() -> None:
 ])  # fmt: skip
 def test_amounts_are_converted_exactly(value: str, unit: str, to: str, amount: str) -> None:
     assert convert(Decimal(value), unit, to) == Decimal(amount)
+
+
+def test_a_decimal_comma_is_no_comma_of_thousands() -> None:
+    values = [f.value for f in find_figures("0,5 ms, 1,500 ms, 1,500.5 ms, 1,5 ms", tables=False)]
+    assert values == [Decimal("0.5"), Decimal(1500), Decimal("1500.5"), Decimal("1.5")]
 
 
 def test_units_of_two_kinds_are_not_converted() -> None:

@@ -39,6 +39,12 @@ def test_the_gpu_is_the_one_that_cuda_calls_the_first(
     assert (gpu.index if gpu else None) == index
 
 
+def test_a_slice_of_a_gpu_is_no_gpu_and_not_none_either() -> None:
+    with pytest.raises(PatchkitError, match="a slice of a GPU is measured"):
+        choose_gpu(H200, "MIG-5a1c6f8e")
+    assert choose_gpu(H200, "-1") is None
+
+
 def test_no_answer_is_no_gpu() -> None:
     assert choose_gpu("", None) is None
     assert choose_gpu("\n", None) is None

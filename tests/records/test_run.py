@@ -141,6 +141,36 @@ def test_a_tree_that_is_not_what_was_committed_is_refused(
 
 
 @pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize(
+    ("told", "letter"), [("--assume-unchanged", "h"), ("--skip-worktree", "S")]
+)
+def test_what_git_was_told_not_to_look_at_is_dirt(project: Path, told: str, letter: str) -> None:
+    git(project, "update-index", told, "bench.py")
+    (project / "bench.py").write_text("print('faster')\n")
+    with pytest.raises(PatchkitError, match=f"is not what was committed: {letter} bench.py"):
+        begin(project)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_source_without_files_is_none(project: Path) -> None:
+    (project / "built").mkdir()
+    (project / "built" / "verify.so").write_text("")
+    with pytest.raises(PatchkitError, match="built: holds no file of the project"):
+        Run.begin("x", root=project, sources=("built",), command=[])
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_record_lies_in_no_source_and_where_it_can_be_written(project: Path) -> None:
+    run = begin(project)
+    run.add("time", [1.0], "s", Workload(), row="a")
+    with pytest.raises(PatchkitError, match="records lie in a source"):
+        run.write(project / "kernels" / "records")
+    with pytest.raises(PatchkitError, match="cannot be written"):
+        run.write(project / ".gitignore")
+    assert not (project / "kernels" / "records").exists()
+
+
+@pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("path", ["notes.txt", "kernels/built.so", "kernels/__pycache__/v.pyc"])
 def test_what_is_no_source_or_ignored_is_no_dirt(project: Path, path: str) -> None:
     _, before = written(project)
@@ -358,6 +388,16 @@ def sealed(path: Path, document: dict[str, Any]) -> Path:
     (("sources", "kernels"), "", "sources is ''"),
     (("gpu",), "H200", "gpu is 'H200', expected dict or NoneType"),
     (("schema",), "patchkit.run-record/2", "is no run record"),
+    (("rows", 0, "spread", "value"), 10**400, "rows[0]: spread.value is 1000"),
+    (("rows", 0, "spread", "max"), float("nan"), "rows[0]: spread.max is nan"),
+    (("rows", 0, "n"), True, "rows[0]: n is True"),
+    (("command",), [1], "command is 1"),
+    (("sources",), {"../other": "ab" * 32}, "sources is '../other'"),
+    (("sources",), {"/etc/passwd": "ab" * 32}, "sources is '/etc/passwd'"),
+    (("gpu",), {"name": "NVIDIA H200"}, "gpu.driver is None, expected str"),
+    (("machine", "cpu"), None, "machine.cpu is None, expected str"),
+    (("machine", "cores"), True, "machine.cores is True, expected int"),
+    (("machine", "versions", "torch"), 2, "machine.versions is 2"),
 ])  # fmt: skip
 def test_a_damaged_record_is_refused_with_its_place(
     project: Path, where: tuple[str | int, ...], value: object, said: str
@@ -381,6 +421,7 @@ def test_a_record_with_a_field_missing_or_a_row_twice_is_refused(project: Path) 
     del document["engine"]
     with pytest.raises(PatchkitError, match="engine is missing"):
         read_record(sealed(path, document))
-    path.write_text("{")
-    with pytest.raises(PatchkitError, match="not valid JSON"):
-        read_record(path)
+    for text in ("{", "[" * 100_000, '{"schema": "patchkit.run-record/1", "name": "\\ud800"}'):
+        path.write_text(text)
+        with pytest.raises(PatchkitError, match="not valid JSON"):
+            read_record(path)

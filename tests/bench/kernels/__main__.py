@@ -12,6 +12,7 @@ import argparse
 import importlib.util
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -61,9 +62,10 @@ def chosen(whole: Suite, asked: argparse.Namespace) -> tuple[list[Case], list[st
         cases = list(whole.quick)
     if asked.block_size:
         cases = [replace(case, block_size=asked.block_size) for case in cases]
-    own, parts = (int(number) for number in asked.shard.split("/"))
+    shard = re.fullmatch(r"(\d{1,4})/(\d{1,4})", asked.shard)
+    own, parts = (int(shard[1]), int(shard[2])) if shard else (0, 0)
     if not 1 <= own <= parts:
-        raise SystemExit(f"--shard {asked.shard}: I is one of 1 to N")
+        raise SystemExit(f"--shard {asked.shard}: it is I/N, and I is one of 1 to N")
     cases = cases[own - 1 :: parts]
     columns = list(whole.columns)
     if asked.device == "cpu":
@@ -100,7 +102,8 @@ def run(whole: Suite, asked: argparse.Namespace) -> int:
     record, refused = None, NO_RECORD if asked.device == "cpu" else "not asked for"
     if wanted:
         command = ["python", "-m", "tests.bench.kernels", *sys.argv[1:]]
-        record, refused = recording.begin(whole, ROOT, command, asked.manifest)
+        gpu = running.facts(asked.device)["gpu"]
+        record, refused = recording.begin(whole, ROOT, command, asked.manifest, gpu)
     rows = measured(whole, asked, cases, columns)
     text = shown(whole, asked.device, cases, columns, rows)
     if asked.out:
@@ -111,9 +114,9 @@ def run(whole: Suite, asked: argparse.Namespace) -> int:
     print(text)
     if record is not None and any(row.status == "timed" for row in rows):
         folder = asked.records or ROOT / "docs" / "records"
-        print(f"record: {recording.write(record, whole, rows, folder)}")
+        print(recording.written(record, whole, rows, folder))
     else:
-        print(f"no record: {refused}")
+        print(f"no record: {refused or 'nothing was timed'}")
     return status(rows)
 
 

@@ -12,9 +12,12 @@ from tests.bench.kernels.suites import Suite
 
 
 def begin(
-    suite: Suite, root: Path, command: Sequence[str], manifest: Path | None
+    suite: Suite, root: Path, command: Sequence[str], manifest: Path | None, gpu: str | None = None
 ) -> tuple[Any, str | None]:
-    """A run that begins now and None, or None and the reason why it cannot be one of record."""
+    """A run that begins now and None, or None and the reason why it cannot be one of record.
+
+    `gpu` is the device's name as torch has it: what nvidia-smi shows must be that one.
+    """
     try:
         from patchkit.errors import PatchkitError
         from patchkit.records.run import Run
@@ -26,11 +29,18 @@ def begin(
         )
     except PatchkitError as error:
         return None, str(error)
+    named = run.gpu.name if run.gpu else "none"
+    if gpu is not None and named != gpu:
+        return None, f"the GPU is {gpu}, nvidia-smi and CUDA_VISIBLE_DEVICES name {named}"
     return run, None
 
 
 def write(run: Any, suite: Suite, rows: Iterable[Row], folder: Path) -> Path:
-    """The file of the record, with every timed row and the copy's bandwidth."""
+    """The file of the record, with every timed row and the copy's bandwidth.
+
+    Ours also has the bandwidth of the bytes that it must read, in rows of its own, and what that
+    is of the copy's, so that a text can state both.
+    """
     from patchkit.records.run import Workload
 
     timed = [row for row in rows if row.status == "timed"]
@@ -51,9 +61,28 @@ def write(run: Any, suite: Suite, rows: Iterable[Row], folder: Path) -> Path:
         )
         measured = f"{suite.name.replace('-', ' ')}, {variant}"
         run.add(measured, row.samples_us, "µs", workload, row=row_id(row), subject=subject)
+        if subject == "ours":
+            gbps = [row.cache_bytes / us / 1e3 for us in row.samples_us]
+            share = [100 * one / row.copy_gbps for one in gbps]
+            for text, samples, unit, end in (
+                ("bandwidth of", gbps, "GB/s", "gbps"),
+                ("share of the copy by", share, "%", "of-copy"),
+            ):
+                name = f"{row_id(row)}-{end}"
+                run.add(f"{text} {measured}", samples, unit, workload, row=name, subject=subject)
     copies = sorted({row.copy_gbps for row in timed})
     run.add("copy on the device", copies, "GB/s", Workload(), row="copy", subject="torch")
     return run.write(folder)
+
+
+def written(run: Any, suite: Suite, rows: Iterable[Row], folder: Path) -> str:
+    """Where the record is, or why there is none: say a tree that changed meanwhile."""
+    from patchkit.errors import PatchkitError
+
+    try:
+        return f"record: {write(run, suite, rows, folder)}"
+    except PatchkitError as error:
+        return f"no record: {error}"
 
 
 def row_id(row: Row) -> str:

@@ -75,12 +75,12 @@ class Rows:
     def __init__(self, path: Path, key: str, *, resume: bool = True) -> None:
         """Read what is timed there under this key, and forget all else."""
         self.path, self.key = path, key
-        self.kept: dict[str, Row] = {}
+        self.kept: dict[tuple[Case, str], Row] = {}  # by the whole case: its name lacks block size
         lines = path.read_text(encoding="utf-8").splitlines() if resume and path.exists() else []
         for line in lines:
             found = _parsed(line)
             if found is not None and found[0] == key and found[1].status == "timed":
-                self.kept[found[1].name] = found[1]
+                self.kept[found[1].case, found[1].column] = found[1]
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         partial.write_text("".join(_line(key, row) for row in self), encoding="utf-8")
@@ -91,13 +91,13 @@ class Rows:
 
     def add(self, row: Row) -> None:
         """Keep a row, on the disk too."""
-        self.kept[row.name] = row
+        self.kept[row.case, row.column] = row
         with self.path.open("a", encoding="utf-8") as file:
             file.write(_line(self.key, row))
 
     def get(self, case: Case, column: str) -> Row | None:
         """The row of a cell, or None."""
-        return self.kept.get(f"{column}: {case.name}")
+        return self.kept.get((case, column))
 
 
 def _line(key: str, row: Row) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+from patchkit.errors import PatchkitError
+from patchkit.records.machine import Gpu, read_gpu
 from tests.bench.kernels.cases import Case
 from tests.bench.kernels.rows import Row, Rows
 
@@ -133,5 +135,17 @@ def facts(device: str) -> dict[str, Any]:
 
     from tests.bench.kernels.peers import versions
 
-    gpu = torch.cuda.get_device_name() if device == "cuda" else "cpu"
-    return {"gpu": gpu, **versions()}
+    if device == "cpu":
+        return {"gpu": "cpu", **versions()}
+    return {"gpu": torch.cuda.get_device_name(), **lasting(read_gpu), **versions()}
+
+
+def lasting(read: Callable[[], Gpu | None]) -> dict[str, Any]:
+    """What of a GPU a record states once for all rows, so that rows kept under another are none."""
+    try:
+        gpu = read()
+    except PatchkitError:  # an nvidia-smi of other words; no record is written there
+        gpu = None
+    if gpu is None:
+        return {"driver": "unknown", "power_limit_w": None}
+    return {"driver": gpu.driver, "power_limit_w": gpu.power_limit_w}

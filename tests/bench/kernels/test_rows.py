@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,15 @@ def test_a_run_goes_on_with_the_rows_that_are_timed(tmp_path: Path) -> None:
     assert list(again) == [TIMED]
     assert pending([CASE], ["ours", "peer", "other"], again) == [(CASE, ["peer", "other"])]
     assert pending([CASE], ["ours"], again) == []
+
+
+def test_a_row_of_another_block_size_is_another_cell(tmp_path: Path) -> None:
+    """Broken: rows found by the case's name, which says nothing of its block size."""
+    rows = Rows(tmp_path / "rows.jsonl", "key")
+    rows.add(TIMED)
+    other = replace(CASE, block_size=128)
+    assert pending([other], ["ours"], rows) == [(other, ["ours"])]
+    assert rows.get(CASE, "ours") == TIMED
 
 
 def test_rows_of_another_key_are_dropped_from_the_file_too(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from patchkit.errors import PatchkitError
+from patchkit.records.machine import Gpu, GpuState
 from tests.bench.kernels import running, stand_ins
 from tests.bench.kernels.__main__ import arguments, chosen, status
 from tests.bench.kernels.rows import Row, Rows
@@ -23,6 +25,19 @@ def statuses(rows: Rows) -> dict[str, str]:
 @pytest.fixture
 def rows(tmp_path: Path) -> Rows:
     return Rows(tmp_path / "rows.jsonl", "key")
+
+
+def test_kept_rows_depend_on_what_the_record_says_of_the_gpu() -> None:
+    """Broken: rows measured under one power limit in the record of another."""
+    state = GpuState(1980.0, 3201.0, "P0", 600.0, 50.0)
+    gpu = Gpu(0, "GPU-1", "NVIDIA H200", "580.95", 700.0, state)
+    assert running.lasting(lambda: gpu) == {"driver": "580.95", "power_limit_w": 700.0}
+    assert running.lasting(lambda: None) == {"driver": "unknown", "power_limit_w": None}
+
+    def refuses() -> Gpu:
+        raise PatchkitError("cannot be understood")
+
+    assert running.lasting(refuses) == {"driver": "unknown", "power_limit_w": None}
 
 
 def measure(rows: Rows, child: object) -> None:
@@ -98,8 +113,11 @@ def test_shards_are_all_cases_and_share_none() -> None:
     parts = [chosen(SUITE, arguments(["--shard", f"{n}/3"]))[0] for n in (1, 2, 3)]
     assert sorted(len(part) for part in parts) == [16, 17, 17]
     assert {case for part in parts for case in part} == set(SUITE.cases)
-    with pytest.raises(SystemExit, match=r"^--shard 4/3: I is one of 1 to N$"):
-        chosen(SUITE, arguments(["--shard", "4/3"]))
+    for wrong in ("4/3", "0/3", "x", "1/2/3"):
+        with pytest.raises(
+            SystemExit, match=rf"^--shard {wrong}: it is I/N, and I is one of 1 to N$"
+        ):
+            chosen(SUITE, arguments(["--shard", wrong]))
 
 
 def test_only_what_is_asked_for_is_measured() -> None:

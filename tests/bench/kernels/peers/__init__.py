@@ -16,6 +16,7 @@ class Peer(Protocol):
     name: str
     kv_format: str
     compiles: bool  # whether its first call compiles, so that it pays to do so beforehand
+    follows_lengths: bool  # whether its calls read the lengths anew each time
     bound: float  # relative RMS error that its output may have
 
     def available(self) -> str | None:

@@ -28,6 +28,7 @@ class Flash:
     name: str = "FlashAttention 3"
     kv_format: str = "bf16"
     compiles: bool = False
+    follows_lengths: bool = False  # its schedule is made for them
     bound: float = 1e-2
 
     def available(self) -> str | None:

@@ -20,6 +20,7 @@ class Ours:
 
     kv_format: str
     compiles: bool = True
+    follows_lengths: bool = True
     bound: float = 4e-3
 
     @property

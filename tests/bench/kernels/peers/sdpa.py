@@ -24,6 +24,7 @@ class Sdpa:
     name: str = "SDPA"
     kv_format: str = "bf16"
     compiles: bool = False
+    follows_lengths: bool = False
     bound: float = 1e-2
 
     def available(self) -> str | None:

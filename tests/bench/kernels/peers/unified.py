@@ -48,6 +48,7 @@ class Unified:
 
     kv_format: str
     compiles: bool = True
+    follows_lengths: bool = True
     bound: float = 1e-2
 
     @property
