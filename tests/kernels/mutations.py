@@ -1,4 +1,6 @@
-"""Mistakes that the tests of verify attention catch, as data; `mutate.py` tries them."""
+"""Mistakes that the tests of verify attention catch, as data; `mutate.py` tries them. Those of
+path "int8" are in `hopper_mutations.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,24 @@ from dataclasses import dataclass
 KERNELS = "kvarn_port/kernels/"
 ATTEND = KERNELS + "verify_attend.py"
 COMBINE = KERNELS + "verify_attention.py"
+REFERENCE = "kvarn_port/reference/verify_attention.py"
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """One mistake: the text of a file that is replaced, `count` times."""
+    """One mistake: the text of a file that is replaced, `count` times.
+
+    caught_by: which tests of parity are run first, as pytest's -k has them; "": quick ones
+    gpu: whether a GPU is needed
+    """
 
     name: str
     file: str
     old: str
     new: str
     count: int = 1
+    caught_by: str = ""
+    gpu: bool = False
 
 
 MUTATIONS = (
@@ -222,5 +231,90 @@ MUTATIONS = (
         ATTEND,
         "splits), tiles_per_split)",
         "splits), tiles_per_split + tl.program_id(0) % 2)",
+    ),
+    Mutation("seen-beyond-the-window", ATTEND, "(at >= oldest) & (at < end)", "(at < end)"),
+    Mutation("reference-causal-late", REFERENCE, "key <= position", "key <= position + 1"),
+    Mutation("reference-causal-early", REFERENCE, "key <= position", "key < position"),
+    Mutation(
+        "reference-window-wide", REFERENCE, "key > position - window", "key >= position - window"
+    ),
+    Mutation(
+        "reference-window-narrow",
+        REFERENCE,
+        "key > position - window",
+        "key > position - window + 1",
+    ),
+    Mutation(
+        "reference-softmax-of-2", REFERENCE, "torch.softmax(scores", "torch.softmax(0.69 * scores"
+    ),
+    Mutation(
+        "reference-softmax-of-queries",
+        REFERENCE,
+        "torch.softmax(scores, dim=2)",
+        "torch.softmax(scores, dim=1).nan_to_num()",
+    ),
+    Mutation("reference-scale-dropped", REFERENCE, "scores * softmax_scale", "scores * 1.0"),
+    Mutation(
+        "reference-empty-row-is-mean",
+        REFERENCE,
+        ".masked_fill(~seen.any(dim=1)[:, None], 0.0)",
+        ".nan_to_num(1.0)",
+    ),
+    Mutation(
+        "reference-key-scale-for-values",
+        REFERENCE,
+        "(value_cache, value_scale, pages",
+        "(value_cache, key_scale, pages",
+    ),
+    Mutation(
+        "reference-value-scale-for-keys",
+        REFERENCE,
+        "(key_cache, key_scale, pages",
+        "(key_cache, value_scale, pages",
+    ),
+    Mutation(
+        "reference-scale-of-a-tensor-dropped",
+        REFERENCE,
+        "stored * scale.reshape(()).to(dtype)",
+        "stored * 1.0",
+    ),
+    Mutation(
+        "reference-scale-of-another-slot",
+        REFERENCE,
+        "stored * scale[page, slot]",
+        "stored * scale[page.roll(1), slot]",
+    ),
+    Mutation(
+        "reference-pages-in-their-order",
+        REFERENCE,
+        "_bits(cache)[page, slot]",
+        "_bits(cache)[page.sort()[0], slot]",
+    ),
+    Mutation(
+        "reference-values-of-keys",
+        REFERENCE,
+        "request_tokens(value_cache",
+        "request_tokens(key_cache",
+    ),
+    Mutation(
+        "reference-heads-strided",
+        REFERENCE,
+        "keys.repeat_interleave(ratio, dim=1))",
+        "keys.repeat(1, ratio, 1))",
+    ),
+    Mutation(
+        "reference-heads-of-values-strided",
+        REFERENCE,
+        "values.repeat_interleave(ratio, dim=1))",
+        "values.repeat(1, ratio, 1))",
+    ),
+    Mutation(
+        "reference-first-tokens-are-asked",
+        REFERENCE,
+        "torch.arange(seq_len - query_len, seq_len, device=device)",
+        "torch.arange(query_len, device=device)",
+    ),
+    Mutation(
+        "reference-no-maximum", REFERENCE, "end - first > max_query_len", "end - first > seq_len"
     ),
 )

@@ -149,10 +149,10 @@ def in_order(call: Call, order: list[int]) -> Call:
 DETERMINED = [
     Case((150, 37, 290), (5, 2, 8), name, layout=layout, kv_heads=1, ratio=3, seed=77)
     for name, layout in (("bf16", "HND odd"), ("int8, fp16 query", "NHD"), ("fp32", "HND"))
-] + [
-    # path "int8" on a Hopper GPU
-    Case((150, 37, 290), (5, 2, 8), "int8, bf16 query", head_dim=128, ratio=3, seed=77)
 ]
+# Path "int8" on a Hopper GPU, another one elsewhere.
+HOPPER = Case((150, 37, 290), (5, 2, 8), "int8, bf16 query", head_dim=128, ratio=3, seed=77)
+DETERMINED += [pytest.param(HOPPER, marks=pytest.mark.gpu)]
 
 
 @pytest.mark.parametrize("case", DETERMINED, ids=str)
@@ -171,7 +171,7 @@ def test_a_request_gives_the_same_bits_in_any_company(case: Case, device: str) -
     call, precise = make(case, device), FORMATS[case.format].precise
     scratch = scratch_for(call)
     together = run(call, precise=precise, scratch=scratch)
-    for order in ([2, 0, 1], [2, 1, 1], [2, 2, 2]):
+    for order in ([2, 0, 1], [2, 2]):
         moved = in_order(call, order)
         # splits-by-request: splits that depend on the request add up in another order
         first = run(moved, precise=precise, scratch=scratch)[:8]
@@ -188,9 +188,9 @@ def test_scratch_of_the_configured_maxima_serves_every_smaller_call(device: str)
     assert [part.data_ptr() for part in parts(scratch)] == places
 
 
-@pytest.mark.parametrize(("query_len", "ratio"), [(64, 6), (200, 1), (22, 6), (65, 3)])
+@pytest.mark.parametrize(("query_len", "ratio"), [(22, 6), (130, 1), (65, 3)])
 def test_any_number_of_query_tokens_is_served(query_len: int, ratio: int, device: str) -> None:
-    check_parity(Case((210, 9), (query_len, 2), kv_heads=1, ratio=ratio, seed=79), device)
+    check_parity(Case((150, 9), (query_len, 2), kv_heads=1, ratio=ratio, seed=79), device)
 
 
 @pytest.mark.parametrize("name", ["bf16", "int8, bf16 query", "fp32"])
@@ -201,3 +201,23 @@ def test_a_query_token_without_any_key_is_zero(name: str, device: str) -> None:
     # combine-zero-by-zero: NaN
     assert not output[:4].any()
     assert bounds.worst(output, bounds.truth(shorter).rows(5)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "head_dim"),
+    [
+        ("bf16", 64),
+        ("int8, bf16 query", 64),
+        pytest.param("int8, bf16 query", 128, marks=pytest.mark.gpu),  # path "int8" on Hopper
+    ],
+)
+def test_what_no_query_sees_may_be_anything(name: str, head_dim: int, device: str) -> None:
+    # The window of the first query begins at token 84: inside a tile, and inside a page.
+    call = make(Case((95,), (5,), name, head_dim=head_dim, window=7, seed=81), device)
+    exact = bounds.truth(call, hopper=is_hopper(call))
+    page, slot = call.block_table[0, torch.arange(84) // 16].long(), torch.arange(84) % 16
+    for part in (call.key_cache, call.value_cache, call.key_scale, call.value_scale):
+        if part is not None:
+            part[page, slot] = -128 if part.dtype == torch.int8 else torch.nan
+    # seen-beyond-the-window: NaN
+    assert bounds.worst(run(call)[:5], exact.rows(5)) <= 1
