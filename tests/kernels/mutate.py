@@ -4,9 +4,9 @@ Each is made in a copy of the kernels, and tests are run on it, the quick ones b
 until one fails: through Triton's interpreter, or with --gpu those of path "int8" on a Hopper GPU,
 several at a time. Names of mutations may be given; --plan prints what would be run.
 
-What is caught fails a comparison, overflows, kills its process or never ends. The exit status is 1 where one
-survives; where one does not run at all, which shows nothing; and where the text that it replaces is
-gone, so that the list stays true. 5: there is no Hopper GPU.
+What is caught fails a comparison, overflows, kills its process or never ends. The exit status is 1
+where one survives; where one does not run at all, which shows nothing; and where the text that it
+replaces is gone, so that the list stays true. 5: there is no Hopper GPU.
 """
 
 from __future__ import annotations

@@ -33,25 +33,32 @@ MUTATIONS = (
     Mutation("causal-late", ATTEND, "at[None, :] <= position", "at[None, :] <= 1 + position"),
     Mutation("causal-early", ATTEND, "at[None, :] <= position", "at[None, :] < position"),
     Mutation(
-        "window-wide", ATTEND, "> position[:, None] - window)", ">= position[:, None] - window)"
+        "window-wide",
+        ATTEND,
+        "> position[:, None] - window)",
+        ">= position[:, None] - window)",
+        caught_by="window7 and D256 and NHD-padded",
     ),
     Mutation(
         "window-narrow",
         ATTEND,
         "> position[:, None] - window)",
         "> position[:, None] - window + 1)",
+        caught_by="window7 and D256",
     ),
     Mutation(
         "window-starts-late",
         ATTEND,
         "seq_len - q_len + token - window + 1, 0)",
         "seq_len - q_len + token - window + 2, 0)",
+        caught_by="window7 and D256",
     ),
     Mutation(
         "window-of-the-last-token",
         ATTEND,
         "seq_len - q_len + token - window + 1, 0)",
         "seq_len - q_len + tokens_end - window, 0)",
+        caught_by="window7 and D256",
     ),
     Mutation(
         "key-scale-of-head-0",
@@ -91,6 +98,7 @@ MUTATIONS = (
         ATTEND,
         "p = p * vs[None, :]",
         "p = p * vs[None, :]\n        total = total + tl.sum(p, 1) * 0.01",
+        caught_by="int8 and D64",
     ),
     Mutation("unit-not-restored", ATTEND, "acc = acc * unit[:, None]", "acc = acc * 1.0"),
     Mutation("unit-without-rescale", ATTEND, "alpha = alpha * unit / grown", "alpha = alpha"),
@@ -106,12 +114,14 @@ MUTATIONS = (
         ATTEND,
         "base = block.to(tl.int64) * stride_block + head.to(tl.int64) * stride_head\n    row",
         "base = block * stride_block + head.to(tl.int64) * stride_head\n    row",
+        caught_by="pages_past",
     ),
     Mutation(
         "int32-scale-page",
         ATTEND,
         "base = block.to(tl.int64) * stride_block + head.to(tl.int64) * stride_head\n    at",
         "base = block * stride_block + head.to(tl.int64) * stride_head\n    at",
+        caught_by="pages_past",
     ),
     Mutation(
         "query-head-major",
@@ -124,6 +134,7 @@ MUTATIONS = (
         ATTEND,
         "tl.program_id(0) % tiles * ROWS",
         "tl.program_id(0) % tiles * BLOCK_M",
+        caught_by="any_number",
     ),
     Mutation(
         "tile-ends-a-token-early",
@@ -143,6 +154,7 @@ MUTATIONS = (
         "table + (n + BLOCK_N) // BLOCK_SIZE, mask",
         "table + (n + BLOCK_N + BLOCK_SIZE - 1) // BLOCK_SIZE, mask",
         count=2,
+        caught_by="company",
     ),
     Mutation(
         "table-of-the-first-request",
@@ -173,12 +185,14 @@ MUTATIONS = (
         ATTEND,
         "at = n + tl.arange(0, BLOCK_N)\n    first",
         "q = q.to(tl.bfloat16).to(q.dtype)\n    at = n + tl.arange(0, BLOCK_N)\n    first",
+        caught_by="fp32 and D64",
     ),
     Mutation(
         "no-store-of-an-empty-split",
         ATTEND,
         'tl.store(part_max_ptr + out_at, tl.full([BLOCK_M], float("-inf"), tl.float32))',
         "pass",
+        caught_by="two_runs",
     ),
     Mutation(
         "combine-without-maxima", COMBINE, "tl.exp2(m - top_new), 0.0)", "tl.exp2(m * 0.0), 0.0)"
@@ -208,12 +222,14 @@ MUTATIONS = (
         COMBINE,
         "at = (program + split) * BLOCK_M + flat % ROWS",
         "at = (program + split) * BLOCK_M + flat % BLOCK_M",
+        caught_by="any_number",
     ),
     Mutation(
         "combine-zero-by-zero",
         COMBINE,
         "tl.where(denominator == 0.0, 1.0, denominator)",
         "denominator",
+        caught_by="without_any_key",
     ),
     Mutation(
         "combine-writes-padding",
@@ -221,7 +237,13 @@ MUTATIONS = (
         "if i >= tl.load(query_start_ptr + request + 1) - start:",
         "if i >= tl.load(query_start_ptr + request + 1) - start + 1:",
     ),
-    Mutation("combine-reads-empty-splits", COMBINE, "full = m > -1.0e29", "full = split >= 0"),
+    Mutation(
+        "combine-reads-empty-splits",
+        COMBINE,
+        "full = m > -1.0e29",
+        "full = split >= 0",
+        caught_by="two_runs",
+    ),
     Mutation(
         "scale-of-base-e", COMBINE, "call.softmax_scale * log2(torch.e)", "call.softmax_scale"
     ),
@@ -231,8 +253,15 @@ MUTATIONS = (
         ATTEND,
         "splits), tiles_per_split)",
         "splits), tiles_per_split + tl.program_id(0) % 2)",
+        caught_by="company",
     ),
-    Mutation("seen-beyond-the-window", ATTEND, "(at >= oldest) & (at < end)", "(at < end)"),
+    Mutation(
+        "seen-beyond-the-window",
+        ATTEND,
+        "(at >= oldest) & (at < end)",
+        "(at < end)",
+        caught_by="no_query_sees",
+    ),
     Mutation("reference-causal-late", REFERENCE, "key <= position", "key <= position + 1"),
     Mutation("reference-causal-early", REFERENCE, "key <= position", "key < position"),
     Mutation(
