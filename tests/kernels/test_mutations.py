@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
@@ -24,6 +25,13 @@ def test_what_a_mutation_replaces_is_there_and_leaves_python(mutation: Mutation)
     source = (ROOT / mutation.file).read_text(encoding="utf-8")
     changed = mutated(source, mutation)
     assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
+
+
+def test_comments_of_the_tests_of_parity_name_mutations_that_are_tried() -> None:
+    comments = re.findall(r"^ *# (.*)$", (ROOT / PARITY).read_text(encoding="utf-8"), re.MULTILINE)
+    named = set(re.findall(r"\b[a-z0-9]+(?:-[a-z0-9]+)+\b", "\n".join(comments)))
+    assert "causal-late" in named
+    assert named <= {mutation.name for mutation in MUTATIONS}
 
 
 @pytest.mark.parametrize(("source", "count"), [("3 + 4", 0), ("1 + 2, 1 + 2", 2)])
