@@ -195,12 +195,15 @@ MUTATIONS = (
         caught_by="two_runs",
     ),
     Mutation("combine-without-maxima", COMBINE, "tl.exp2(m - top_new), 0.0)", "1.0, 0.0)"),
-    Mutation("combine-without-rescale", COMBINE, "out = out * old", "out = out"),
+    Mutation(
+        "combine-without-rescale", COMBINE, "out = out * old", "out = out", caught_by="more_splits"
+    ),
     Mutation(
         "combine-sum-without-rescale",
         COMBINE,
         "denominator = denominator * old",
         "denominator = denominator",
+        caught_by="more_splits",
     ),
     Mutation(
         "combine-drops-the-last-split",

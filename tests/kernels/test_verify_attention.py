@@ -221,3 +221,13 @@ def test_what_no_query_sees_may_be_anything(name: str, head_dim: int, device: st
             part[page, slot] = -128 if part.dtype == torch.int8 else torch.nan
     # seen-beyond-the-window: NaN
     assert bounds.worst(run(call)[:5], exact.rows(5)) <= 1
+
+
+def test_more_splits_than_are_read_at_once_add_up(device: str) -> None:
+    # 70 splits of two tiles of 16 keys, read 64 at a time; the largest scores are in the last ones.
+    call = make(Case((2240,), (2,), kv_heads=1, ratio=1, seed=82), device)
+    call.key_cache[call.block_table[0, 135:140].long()] *= 4
+    scratch = scratch_for(call, max_requests=200)
+    scratch = replace(scratch, device=replace(scratch.device, sm_count=70))
+    # combine-without-rescale, combine-sum-without-rescale: weights of the first 64 are too large
+    assert bounds.worst(run(call, scratch=scratch)[:2], bounds.truth(call).rows(2)) <= 1
