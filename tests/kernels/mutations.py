@@ -346,6 +346,9 @@ MUTATIONS = (
         "torch.arange(query_len, device=device)",
     ),
     Mutation(
-        "reference-no-maximum", REFERENCE, "end - first > max_query_len", "end - first > seq_len"
+        "reference-maximum-one-more",
+        REFERENCE,
+        "end - first > max_query_len",
+        "end - first > max_query_len + 1",
     ),
 )
