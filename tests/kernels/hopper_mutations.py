@@ -11,7 +11,7 @@ KERNEL = KERNELS + "verify_int8.py"
 TILE = KERNELS + "verify_int8_tile.py"
 
 # Tests of path "int8" in which each of its mutations shows: heads that begin 8 bytes late are in
-# all. Copies of 16 and of 64 tokens, one to four tiles in a split, 24 to 96 rows, both dtypes.
+# all. Copies of 16 and of 64 tokens, one to four tiles in a split, 24 to 1,024 rows, both dtypes.
 HANDFUL = (
     "test_what_no_query_sees_may_be_anything[int8, bf16 query-128]",
     *(
