@@ -36,9 +36,8 @@ PATHS = ("tma", "pointer", "int8")
 # Splits that a program of `combine` reads at a time, the smallest that covers a plan's: three
 # variants, so that a server compiles no more. 33 splits, an H200's with 4 KV heads, are one read.
 SPLITS_AT_ONCE = (4, 16, 64)
-COMBINED_ELEMENTS = (
-    4096  # of the parts; 32 registers a thread, so that several programs share an SM
-)
+# Of the parts: 32 registers a thread, so that several programs share a multiprocessor.
+COMBINED_ELEMENTS = 4096
 TRITON_DTYPES = {
     torch.bfloat16: tl.bfloat16,
     torch.float16: tl.float16,

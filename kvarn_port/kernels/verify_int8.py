@@ -115,6 +115,61 @@ def launch(call: Call, plan: Plan, scratch: Scratch) -> None:
 
 
 @gluon.jit
+def _tiles_of_split(
+    seq_len, q_len, token, tokens_end, window, splits, tiles_per_split, split,
+    N: gl.constexpr, WINDOW: gl.constexpr,
+):  # fmt: skip
+    """The first key of a split and its number of tiles, for the query tokens [token, tokens_end).
+
+    And which keys these see: [oldest, end). A split may have no tile.
+    """
+    end = gl.maximum(seq_len - q_len + tokens_end, 0)
+    oldest = 0
+    if WINDOW:
+        oldest = gl.maximum(seq_len - q_len + token - window + 1, 0)
+    low = oldest // N * N
+    each = gl.maximum(gl.cdiv(gl.cdiv(end - low, N), splits), tiles_per_split)
+    n0 = low + split * each * N
+    num = gl.maximum(gl.minimum(each, gl.cdiv(end - n0, N)), 0)
+    return n0, num, oldest, end
+
+
+@gluon.jit
+def _barriers(STAGES: gl.constexpr):
+    """Barriers of keys, values, and the rest of each; one a stage."""
+    bars: gl.constexpr = mbarrier.MBarrierLayout()
+    key_bar = gl.allocate_shared_memory(gl.int64, [STAGES, 1], bars)
+    value_bar = gl.allocate_shared_memory(gl.int64, [STAGES, 1], bars)
+    key_rest_bar = gl.allocate_shared_memory(gl.int64, [STAGES, 1], bars)
+    value_rest_bar = gl.allocate_shared_memory(gl.int64, [STAGES, 1], bars)
+    for i in gl.static_range(STAGES):
+        mbarrier.init(key_bar.index(i), count=1)
+        mbarrier.init(value_bar.index(i), count=1)
+        mbarrier.init(key_rest_bar.index(i), count=1)
+        mbarrier.init(value_rest_bar.index(i), count=1)
+    fence_async_shared()
+    return key_bar, value_bar, key_rest_bar, value_rest_bar
+
+
+@gluon.jit
+def _copy_first_tiles(
+    desc, rest_desc, keys, values, key_rest, value_rest,
+    key_bar, value_bar, key_rest_bar, value_rest_bar, table, n0, num, column,
+    D: gl.constexpr, N: gl.constexpr, BLOCK_SIZE: gl.constexpr, BOX_N: gl.constexpr,
+    STAGES: gl.constexpr,
+):  # fmt: skip
+    """Ask for a split's first tiles, one a stage."""
+    for i in gl.static_range(STAGES):
+        expect(key_bar.index(i), key_rest_bar.index(i), i < num, D, N)
+        expect(value_bar.index(i), value_rest_bar.index(i), i < num, D, N)
+    for i in gl.static_range(STAGES):
+        copy(desc, rest_desc, keys, key_rest, key_bar.index(i), key_rest_bar.index(i), table,
+             n0 + i * N, i, column, i < num, D, N, BLOCK_SIZE, BOX_N)  # fmt: skip
+        copy(desc, rest_desc, values, value_rest, value_bar.index(i), value_rest_bar.index(i),
+             table, n0 + i * N, i, column + D, i < num, D, N, BLOCK_SIZE, BOX_N)  # fmt: skip
+
+
+@gluon.jit
 def _load_query(
     q_ptr, start, flat, head, late, q_stride_token, q_stride_head, total_rows,
     FROM: gl.constexpr, M: gl.constexpr, RATIO: gl.constexpr, ROWS: gl.constexpr,
@@ -142,6 +197,28 @@ def _load_query(
         q = q.to(gl.float32) / unit[:, None]
         smem.index(h).store(keys_first(q.to(gl.float16), M))
     return smem, gl.convert_layout(unit, gl.SliceLayout(1, S))
+
+
+@gluon.jit
+def _first_scores(
+    q1, q2, keys, key_rest, key_bar, key_rest_bar, turn, s1, s2,
+    D: gl.constexpr, M2: gl.constexpr, N: gl.constexpr, STAGES: gl.constexpr, W: gl.constexpr,
+    S: gl.constexpr,
+):  # fmt: skip
+    """Scores of a split's first tile; `step` has those of the next one."""
+    plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [1, 0])
+    key_words = keys._reinterpret(
+        gl.int32, [STAGES, N, D // 4], gl.NVMMASharedLayout(128, 32, rank=2)
+    )
+    key_tail = key_rest._reinterpret(gl.int32, [STAGES, N, 4], plain)
+    mbarrier.wait(key_bar.index(0), 0)
+    mbarrier.wait(key_rest_bar.index(0), 0)
+    key_begin = mended(key_words.index(0), key_tail.index(0), turn, W)
+    key_words.index(0).slice(0, 4, dim=1).store(key_begin)
+    codes = keys._reinterpret(gl.int8, [STAGES, N, D], gl.NVMMASharedLayout(128, 8, rank=2))
+    for h in gl.static_range(D // 128):
+        s1, s2 = scores(q1, q2, codes.index(0), s1, s2, h, M2, N, W, S)
+    return s1, s2
 
 
 @gluon.jit(
@@ -177,14 +254,10 @@ def attend_int8(
     if flat >= total_rows:
         return
     token = flat // RATIO
-    end = gl.maximum(seq_len - q_len + gl.minimum((flat + ROWS + RATIO - 1) // RATIO, q_len), 0)
-    oldest = 0
-    if WINDOW:
-        oldest = gl.maximum(seq_len - q_len + token - window + 1, 0)
-    low = oldest // N * N
-    each = gl.maximum(gl.cdiv(gl.cdiv(end - low, N), splits), tiles_per_split)
-    n0 = low + split * each * N
-    num = gl.maximum(gl.minimum(each, gl.cdiv(end - n0, N)), 0)
+    tokens_end = gl.minimum((flat + ROWS + RATIO - 1) // RATIO, q_len)
+    n0, num, oldest, end = _tiles_of_split(
+        seq_len, q_len, token, tokens_end, window, splits, tiles_per_split, split, N, WINDOW
+    )
     program = (gl.program_id(0) * gl.num_programs(1) + head).to(gl.int64) * splits + split
     base = program * (M1 + M2)
     if num == 0:
@@ -209,26 +282,13 @@ def attend_int8(
     values = gl.allocate_shared_memory(gl.int8, [boxes * (D // width), 1, BOX_N, width], box)
     key_rest = gl.allocate_shared_memory(gl.int8, [boxes, 1, BOX_N, 16], narrow)
     value_rest = gl.allocate_shared_memory(gl.int8, [boxes, 1, BOX_N, 16], narrow)
-    bars: gl.constexpr = mbarrier.MBarrierLayout()
-    key_bar = gl.allocate_shared_memory(gl.int64, [STAGES, 1], bars)
-    value_bar = gl.allocate_shared_memory(gl.int64, [STAGES, 1], bars)
-    key_rest_bar = gl.allocate_shared_memory(gl.int64, [STAGES, 1], bars)
-    value_rest_bar = gl.allocate_shared_memory(gl.int64, [STAGES, 1], bars)
-    for i in gl.static_range(STAGES):
-        mbarrier.init(key_bar.index(i), count=1)
-        mbarrier.init(value_bar.index(i), count=1)
-        mbarrier.init(key_rest_bar.index(i), count=1)
-        mbarrier.init(value_rest_bar.index(i), count=1)
-    fence_async_shared()
+    key_bar, value_bar, key_rest_bar, value_rest_bar = _barriers(STAGES)
     table = block_table_ptr + request * block_table_stride
-    for i in gl.static_range(STAGES):
-        expect(key_bar.index(i), key_rest_bar.index(i), i < num, D, N)
-        expect(value_bar.index(i), value_rest_bar.index(i), i < num, D, N)
-    for i in gl.static_range(STAGES):
-        copy(desc, rest_desc, keys, key_rest, key_bar.index(i), key_rest_bar.index(i), table,
-             n0 + i * N, i, column, i < num, D, N, BLOCK_SIZE, BOX_N)  # fmt: skip
-        copy(desc, rest_desc, values, value_rest, value_bar.index(i), value_rest_bar.index(i),
-             table, n0 + i * N, i, column + D, i < num, D, N, BLOCK_SIZE, BOX_N)  # fmt: skip
+    _copy_first_tiles(
+        desc, rest_desc, keys, values, key_rest, value_rest,
+        key_bar, value_bar, key_rest_bar, value_rest_bar, table, n0, num, column,
+        D, N, BLOCK_SIZE, BOX_N, STAGES,
+    )  # fmt: skip
 
     MM: gl.constexpr = 16 if M2 == 0 else M2
     plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [1, 0])
@@ -256,17 +316,9 @@ def attend_int8(
     sums1 = gl.zeros([M1, W, 4], gl.float32, layout=sum_layout(M1, W))
     sums2 = gl.zeros([MM, W, 4], gl.float32, layout=sum_layout(MM, W))
     v_top = 1.0e-30
-    key_words = keys._reinterpret(
-        gl.int32, [STAGES, N, D // 4], gl.NVMMASharedLayout(128, 32, rank=2)
+    s1, s2 = _first_scores(
+        q1, q2, keys, key_rest, key_bar, key_rest_bar, turn, s1, s2, D, M2, N, STAGES, W, S
     )
-    key_tail = key_rest._reinterpret(gl.int32, [STAGES, N, 4], plain)
-    mbarrier.wait(key_bar.index(0), 0)
-    mbarrier.wait(key_rest_bar.index(0), 0)
-    key_begin = mended(key_words.index(0), key_tail.index(0), turn, W)
-    key_words.index(0).slice(0, 4, dim=1).store(key_begin)
-    codes = keys._reinterpret(gl.int8, [STAGES, N, D], gl.NVMMASharedLayout(128, 8, rank=2))
-    for h in gl.static_range(D // 128):
-        s1, s2 = scores(q1, q2, codes.index(0), s1, s2, h, M2, N, W, S)
     for tile_index in range(clear):
         s1, s2, acc1, acc2, m1, m2, sums1, sums2, v_top = step(
             tile_index, num, n0, oldest, end, window, late, desc, rest_desc, table, column,

@@ -92,8 +92,8 @@ def requests_for(block_size: int) -> dict[str, tuple[Counts, Counts]]:
         "decode": ((140, 3), (1, 1)),
         "at the end of a page": ((block_size, block_size + 1), (1, 2)),
         "ragged": ((150, 9), (4, 1)),
-        "padding": ((0, 30, 0, 70, 0), (0, 1, 0, 3, 0)),
-        "all are asked": ((9,), (9,)),
+        "padding": ((30, 0, 70, 0), (1, 0, 2, 0)),
+        "all are asked": ((6,), (6,)),
     }
 
 

@@ -1,4 +1,6 @@
-"""Mistakes that the tests of verify attention catch, as data; `mutate.py` tries them."""
+"""Mistakes that the tests of verify attention catch, as data; `mutate.py` tries them. Those of
+path "int8" are in `hopper_mutations.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +9,56 @@ from dataclasses import dataclass
 KERNELS = "kvarn_port/kernels/"
 ATTEND = KERNELS + "verify_attend.py"
 COMBINE = KERNELS + "verify_attention.py"
+REFERENCE = "kvarn_port/reference/verify_attention.py"
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """One mistake: the text of a file that is replaced, `count` times."""
+    """One mistake: the text of a file that is replaced, `count` times.
+
+    caught_by: which tests of parity are run first, as pytest's -k has them; "": quick ones
+    gpu: whether a GPU is needed
+    """
 
     name: str
     file: str
     old: str
     new: str
     count: int = 1
+    caught_by: str = ""
+    gpu: bool = False
 
 
 MUTATIONS = (
     Mutation("causal-late", ATTEND, "at[None, :] <= position", "at[None, :] <= 1 + position"),
     Mutation("causal-early", ATTEND, "at[None, :] <= position", "at[None, :] < position"),
     Mutation(
-        "window-wide", ATTEND, "> position[:, None] - window)", ">= position[:, None] - window)"
+        "window-wide",
+        ATTEND,
+        "> position[:, None] - window)",
+        ">= position[:, None] - window)",
+        caught_by="window7 and D256 and NHD-padded",
     ),
     Mutation(
         "window-narrow",
         ATTEND,
         "> position[:, None] - window)",
         "> position[:, None] - window + 1)",
+        caught_by="window7 and D256",
     ),
     Mutation(
         "window-starts-late",
         ATTEND,
         "seq_len - q_len + token - window + 1, 0)",
         "seq_len - q_len + token - window + 2, 0)",
+        caught_by="window7 and D256",
     ),
     Mutation(
         "window-of-the-last-token",
         ATTEND,
         "seq_len - q_len + token - window + 1, 0)",
         "seq_len - q_len + tokens_end - window, 0)",
+        caught_by="window7 and D256",
     ),
     Mutation(
         "key-scale-of-head-0",
@@ -82,6 +98,7 @@ MUTATIONS = (
         ATTEND,
         "p = p * vs[None, :]",
         "p = p * vs[None, :]\n        total = total + tl.sum(p, 1) * 0.01",
+        caught_by="int8 and D64",
     ),
     Mutation("unit-not-restored", ATTEND, "acc = acc * unit[:, None]", "acc = acc * 1.0"),
     Mutation("unit-without-rescale", ATTEND, "alpha = alpha * unit / grown", "alpha = alpha"),
@@ -97,12 +114,14 @@ MUTATIONS = (
         ATTEND,
         "base = block.to(tl.int64) * stride_block + head.to(tl.int64) * stride_head\n    row",
         "base = block * stride_block + head.to(tl.int64) * stride_head\n    row",
+        caught_by="pages_past",
     ),
     Mutation(
         "int32-scale-page",
         ATTEND,
         "base = block.to(tl.int64) * stride_block + head.to(tl.int64) * stride_head\n    at",
         "base = block * stride_block + head.to(tl.int64) * stride_head\n    at",
+        caught_by="pages_past",
     ),
     Mutation(
         "query-head-major",
@@ -115,6 +134,7 @@ MUTATIONS = (
         ATTEND,
         "tl.program_id(0) % tiles * ROWS",
         "tl.program_id(0) % tiles * BLOCK_M",
+        caught_by="any_number",
     ),
     Mutation(
         "tile-ends-a-token-early",
@@ -134,6 +154,7 @@ MUTATIONS = (
         "table + (n + BLOCK_N) // BLOCK_SIZE, mask",
         "table + (n + BLOCK_N + BLOCK_SIZE - 1) // BLOCK_SIZE, mask",
         count=2,
+        caught_by="fp16 and D128 and 80heads",
     ),
     Mutation(
         "table-of-the-first-request",
@@ -164,22 +185,25 @@ MUTATIONS = (
         ATTEND,
         "at = n + tl.arange(0, BLOCK_N)\n    first",
         "q = q.to(tl.bfloat16).to(q.dtype)\n    at = n + tl.arange(0, BLOCK_N)\n    first",
+        caught_by="fp32 and D64",
     ),
     Mutation(
         "no-store-of-an-empty-split",
         ATTEND,
         'tl.store(part_max_ptr + out_at, tl.full([BLOCK_M], float("-inf"), tl.float32))',
         "pass",
+        caught_by="two_runs",
     ),
+    Mutation("combine-without-maxima", COMBINE, "tl.exp2(m - top_new), 0.0)", "1.0, 0.0)"),
     Mutation(
-        "combine-without-maxima", COMBINE, "tl.exp2(m - top_new), 0.0)", "tl.exp2(m * 0.0), 0.0)"
+        "combine-without-rescale", COMBINE, "out = out * old", "out = out", caught_by="more_splits"
     ),
-    Mutation("combine-without-rescale", COMBINE, "out = out * old", "out = out"),
     Mutation(
         "combine-sum-without-rescale",
         COMBINE,
         "denominator = denominator * old",
         "denominator = denominator",
+        caught_by="more_splits",
     ),
     Mutation(
         "combine-drops-the-last-split",
@@ -199,12 +223,14 @@ MUTATIONS = (
         COMBINE,
         "at = (program + split) * BLOCK_M + flat % ROWS",
         "at = (program + split) * BLOCK_M + flat % BLOCK_M",
+        caught_by="any_number",
     ),
     Mutation(
         "combine-zero-by-zero",
         COMBINE,
         "tl.where(denominator == 0.0, 1.0, denominator)",
         "denominator",
+        caught_by="without_any_key",
     ),
     Mutation(
         "combine-writes-padding",
@@ -212,7 +238,13 @@ MUTATIONS = (
         "if i >= tl.load(query_start_ptr + request + 1) - start:",
         "if i >= tl.load(query_start_ptr + request + 1) - start + 1:",
     ),
-    Mutation("combine-reads-empty-splits", COMBINE, "full = m > -1.0e29", "full = split >= 0"),
+    Mutation(
+        "combine-reads-empty-splits",
+        COMBINE,
+        "full = m > -1.0e29",
+        "full = split >= 0",
+        caught_by="two_runs",
+    ),
     Mutation(
         "scale-of-base-e", COMBINE, "call.softmax_scale * log2(torch.e)", "call.softmax_scale"
     ),
@@ -222,5 +254,101 @@ MUTATIONS = (
         ATTEND,
         "splits), tiles_per_split)",
         "splits), tiles_per_split + tl.program_id(0) % 2)",
+        caught_by="company",
+    ),
+    Mutation(
+        "seen-beyond-the-window",
+        ATTEND,
+        "(at >= oldest) & (at < end)",
+        "(at < end)",
+        caught_by="no_query_sees",
+    ),
+    Mutation("reference-causal-late", REFERENCE, "key <= position", "key <= position + 1"),
+    Mutation("reference-causal-early", REFERENCE, "key <= position", "key < position"),
+    Mutation(
+        "reference-window-wide", REFERENCE, "key > position - window", "key >= position - window"
+    ),
+    Mutation(
+        "reference-window-narrow",
+        REFERENCE,
+        "key > position - window",
+        "key > position - window + 1",
+    ),
+    Mutation(
+        "reference-softmax-of-2", REFERENCE, "torch.softmax(scores", "torch.softmax(0.69 * scores"
+    ),
+    Mutation(
+        "reference-softmax-of-queries",
+        REFERENCE,
+        "torch.softmax(scores, dim=2)",
+        "torch.softmax(scores, dim=1).nan_to_num()",
+    ),
+    Mutation("reference-no-sum", REFERENCE, "torch.softmax(scores, dim=2)", "torch.exp(scores)"),
+    Mutation("reference-scale-dropped", REFERENCE, "scores * softmax_scale", "scores * 1.0"),
+    Mutation(
+        "reference-empty-row-is-mean",
+        REFERENCE,
+        ".masked_fill(~seen.any(dim=1)[:, None], 0.0)",
+        ".nan_to_num(1.0)",
+    ),
+    Mutation(
+        "reference-key-scale-for-values",
+        REFERENCE,
+        "(value_cache, value_scale, pages",
+        "(value_cache, key_scale, pages",
+    ),
+    Mutation(
+        "reference-value-scale-for-keys",
+        REFERENCE,
+        "(key_cache, key_scale, pages",
+        "(key_cache, value_scale, pages",
+    ),
+    Mutation(
+        "reference-scale-of-a-tensor-dropped",
+        REFERENCE,
+        "stored * scale.reshape(()).to(dtype)",
+        "stored * 1.0",
+    ),
+    Mutation(
+        "reference-scale-of-another-slot",
+        REFERENCE,
+        "stored * scale[page, slot]",
+        "stored * scale[page.roll(1), slot]",
+    ),
+    Mutation(
+        "reference-pages-in-their-order",
+        REFERENCE,
+        "_bits(cache)[page, slot]",
+        "_bits(cache)[page.sort()[0], slot]",
+    ),
+    Mutation(
+        "reference-values-of-keys",
+        REFERENCE,
+        "request_tokens(value_cache",
+        "request_tokens(key_cache",
+    ),
+    Mutation(
+        "reference-heads-strided",
+        REFERENCE,
+        "keys.repeat_interleave(ratio, dim=1))",
+        "keys.repeat(1, ratio, 1))",
+    ),
+    Mutation(
+        "reference-heads-of-values-strided",
+        REFERENCE,
+        "values.repeat_interleave(ratio, dim=1))",
+        "values.repeat(1, ratio, 1))",
+    ),
+    Mutation(
+        "reference-first-tokens-are-asked",
+        REFERENCE,
+        "torch.arange(seq_len - query_len, seq_len, device=device)",
+        "torch.arange(query_len, device=device)",
+    ),
+    Mutation(
+        "reference-maximum-one-more",
+        REFERENCE,
+        "end - first > max_query_len",
+        "end - first > max_query_len + 1",
     ),
 )

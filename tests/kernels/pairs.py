@@ -11,13 +11,13 @@ Row = dict[str, Value]
 Pair = tuple[tuple[str, Value], tuple[str, Value]]
 
 
-def all_pairs(factors: Mapping[str, Sequence[Value]]) -> set[Pair]:
+def all_pairs(factors: Mapping[str, Sequence[Value]]) -> list[Pair]:
     """Return every pair of values of two different factors."""
-    return {
+    return [
         ((one, a), (two, b))
         for one, two in combinations(factors, 2)
         for a, b in product(factors[one], factors[two])
-    }
+    ]
 
 
 def pairs_of(row: Row) -> Iterator[Pair]:
@@ -31,11 +31,8 @@ def pairwise(factors: Mapping[str, Sequence[Value]]) -> list[Row]:
     Each row begins with a pair that none has shown yet, and takes factor by factor the value that
     shows most new pairs with what is chosen; of equal ones that which was taken least often.
     """
-    left = dict.fromkeys(  # a dict, for its order: a set of strings has another one in each process
-        ((one, a), (two, b))
-        for one, two in combinations(factors, 2)
-        for a, b in product(factors[one], factors[two])
-    )
+    # a dict, for its order: a set of strings has another one in each process
+    left = dict.fromkeys(all_pairs(factors))
     used = {(name, value): 0 for name in factors for value in factors[name]}
     order = {name: place for place, name in enumerate(factors)}
     rows: list[Row] = []

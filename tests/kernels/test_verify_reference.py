@@ -18,7 +18,13 @@ from tests.kernels.cases import Case
 pytestmark = pytest.mark.kernel
 
 
-def call(keys: list[float], values: list[float], queries: list[float], **more: object) -> list:
+def call(
+    keys: list[float],
+    values: list[float],
+    queries: list[float],
+    softmax_scale: float = 1.0,
+    **more: object,
+) -> list:
     """One request, one head of one channel, pages of one token in reverse order."""
     count = len(keys)
     pages = torch.arange(count - 1, -1, -1)
@@ -31,7 +37,7 @@ def call(keys: list[float], values: list[float], queries: list[float], **more: o
         torch.tensor([0, len(queries)]),
         torch.tensor([count]),
         max_query_len=len(queries),
-        softmax_scale=1.0,
+        softmax_scale=softmax_scale,
         **more,
     )
     return [round(x, 12) for x in output.flatten().tolist()]
@@ -51,6 +57,12 @@ def test_a_score_of_log_three_weighs_three_times() -> None:
     # exp without the softmax's sum gives 10; keys and values exchanged something else.
     log3 = 1.0986122886681098
     assert call([0, log3], [1, 3], [1]) == [2.5]
+
+
+def test_scores_are_multiplied_by_the_scale_of_the_softmax() -> None:
+    # without it the second weighs nine times: 2.8
+    log3 = 1.0986122886681098
+    assert call([0, 2 * log3], [1, 3], [1], softmax_scale=0.5) == [2.5]
 
 
 def test_scales_of_one_tensor_multiply_keys_and_values_apart() -> None:
