@@ -210,7 +210,8 @@ def write_record(options: argparse.Namespace, sha256: str, speeds: dict[str, lis
         cached_tokens=0, kv_format=INT8, block_size=16, cache="warm",
     )  # fmt: skip
     with Run.begin(
-        "verify-attention-engine", root=ROOT, sources=("kvarn_port", "patches", "tests/gpu/engine"),
+        "verify-attention-engine", root=ROOT,
+        sources=("kvarn_port/backend", "patches/v0.28.0", "tests/gpu/engine"),
         command=["python3", "-m", "tests.gpu.engine", *sys.argv[1:]],
         tree=VerifiedTree(sha256, options.release), manifest=options.manifest,
     ) as run:  # fmt: skip
