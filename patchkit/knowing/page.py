@@ -200,10 +200,9 @@ def _cost(cost: Cost) -> tuple[str, ...]:
 
 
 def duration(seconds: int) -> str:
-    """Return a time in its two largest units: `2 h 5 min`."""
-    if seconds < 60:
-        return f"{seconds} s"
-    minutes, hours = seconds // 60, seconds // 3600
-    if hours >= 24:
-        return f"{hours // 24} d {hours % 24} h"
-    return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
+    """Return a time as hours, minutes and seconds: `2:05:00`.
+
+    What a person took is no figure of speed, which a page would have to give a source for.
+    """
+    minutes, second = divmod(seconds, 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{second:02}"
