@@ -88,7 +88,10 @@ def test_a_source_that_was_edited_is_refused() -> None:
     assert str(caught.value) == (
         f"overlay.toml: source kvarn_port/backend/b.py has sha256 {SHA_A}, expected {SHA_B}"
     )
-    assert caught.value.hint == "the source was edited after it was put down in the overlay"
+    assert caught.value.hint == (
+        "the source was edited after it was put down in the overlay: put it back, or its new "
+        "sha256 into every overlay.toml that has it"
+    )
 
 
 def test_a_missing_source_is_refused() -> None:

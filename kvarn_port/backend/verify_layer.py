@@ -42,6 +42,8 @@ HEAD_SIZES = (64, 128, 256)
 UNQUANTISED = ("auto", "float16", "bfloat16")
 FP8 = ("fp8", "fp8_e4m3")
 INT8 = "int8_per_token_head"
+# Below 8.0 the tiles are larger than the shared memory of an SM.
+LEAST_CAPABILITY = 80
 OUTPUTS = (torch.bfloat16, torch.float16, torch.float32)
 
 # Layers of one shape share a scratch, since they run one after another.
@@ -56,7 +58,6 @@ class VerifyLayer:
     """
 
     kv_cache_dtype: str
-    softmax_scale: float
     window: int
     shortest: int
     longest: int
@@ -112,10 +113,13 @@ class VerifyLayer:
         max_query_len: int,
         key_scale: torch.Tensor | None,
         value_scale: torch.Tensor | None,
+        *,
+        softmax_scale: float,
         query_scale: torch.Tensor,
     ) -> None:
         """Write the attention of a step that `takes` accepts into `output`.
 
+        `softmax_scale` is the layer's at this step: the Transformers backend sets it in forward.
         `query_scale` is the layer's, and counts where the layer has quantised its queries: a query
         in e4m3 is exact in 16 bits, and its scale goes with that of the keys.
         """
@@ -139,7 +143,7 @@ class VerifyLayer:
             query_start,
             seq_lens,
             max_query_len=max_query_len,
-            softmax_scale=self.softmax_scale,
+            softmax_scale=softmax_scale,
             scratch=self.scratch,
             key_scale=key_scale,
             value_scale=value_scale,
@@ -152,7 +156,6 @@ def verify_layer(
     num_heads: int,
     num_kv_heads: int,
     head_size: int,
-    softmax_scale: float,
     sliding_window: tuple[int, int] | None,
     kv_cache_dtype: str,
     formats: tuple[str, ...],
@@ -177,6 +180,7 @@ def verify_layer(
         and num_heads % num_kv_heads == 0
         and kv_cache_dtype in formats
         and current_platform.is_cuda()
+        and current_platform.has_device_capability(LEAST_CAPABILITY)
         and not envs.VLLM_BATCH_INVARIANT  # the number of splits follows from the step
         and _captures_long_queries(config)
     ):
@@ -195,7 +199,6 @@ def verify_layer(
     requests = min(config.scheduler_config.max_num_seqs, MOST_REQUESTS)
     return VerifyLayer(
         kv_cache_dtype=kv_cache_dtype,
-        softmax_scale=softmax_scale,
         window=window,
         shortest=shortest,
         longest=longest,

@@ -90,7 +90,7 @@ def count_splits(units: int, unsplit: int, device: Device) -> int:
 
 def choose_plan(shape: Shape, device: Device, requests: int, max_query_len: int) -> Plan:
     """Return the plan of a call for its shape and its longest query."""
-    block_m, block_n, warps, most_stages = _tile(shape, max_query_len * shape.ratio)
+    block_m, block_n, warps, most_stages = _tile(shape, device, max_query_len * shape.ratio)
     while shape.block_size % block_n:
         block_n //= 2
     used = rows_of(block_m, shape.ratio)
@@ -112,7 +112,7 @@ def block_ms(rows: int) -> tuple[int, ...]:
     return (16, 32, 48, 64) if rows <= 64 else (16, 48, 64, 128)
 
 
-def _tile(shape: Shape, rows: int) -> tuple[int, int, int, int]:
+def _tile(shape: Shape, device: Device, rows: int) -> tuple[int, int, int, int]:
     """Return block_m, block_n, warps and stages by what was fastest on an H200 (2026-11-30).
 
     D 256, bf16, 131,072 keys: 64 x 32 x 4 warps 133 us at 8 query tokens, 128 x 64 x 8 warps 174
@@ -121,9 +121,19 @@ def _tile(shape: Shape, rows: int) -> tuple[int, int, int, int]:
     """
     if shape.operand_bytes == 4:
         return 16, 16, 8, 2
-    if rows <= 64:
+    if rows <= 64 or device.shared_bytes < _least_bytes(shape, 128, 64):
         return 64, 32 if shape.head_dim > 128 else 64, 4, 5
     return 128, 64, 8, 3
+
+
+def _least_bytes(shape: Shape, block_m: int, block_n: int) -> int:
+    """Return the shared memory of a tile's query, its weights and one tile of keys as operands.
+
+    As much as Triton 3.6 allocates for bf16 at one stage: at D 256 and 128 x 64, 114,688 bytes,
+    which GPUs of compute capability 8.6, 8.9 and 12.0 (101,376 bytes) do not have.
+    """
+    elements = block_m * shape.head_dim + block_n * shape.head_dim + block_m * block_n
+    return elements * shape.operand_bytes
 
 
 def _stages(shape: Shape, device: Device, block_m: int, block_n: int, most: int) -> int:

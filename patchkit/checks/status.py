@@ -1,7 +1,7 @@
 """What is stored for each release, and whether it is sound as far as that can be said at a glance.
 
-Nothing but the stored files is read: whether a patch applies to its release, and whether its
-anchors are those that the release gives, is what `check` proves.
+Nothing is read but the stored files and the sources of new files: whether a patch applies to its
+release, and whether its anchors are those that the release gives, is what `check` proves.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from patchkit.diff.model import FilePatch, Patch
 from patchkit.diff.parse import parse_patch
 from patchkit.errors import PatchkitError
 from patchkit.placing.fingerprint import fingerprint_hunk
+from patchkit.repository.applied import with_overlay
 from patchkit.repository.store import Stored, read_stored, stored_releases
 from patchkit.series.series import SeriesEntry, anchors_name, left_out_reason
+from patchkit.tree import SourceTree
 
 # What a patch does to each file: paths, kind, mode, and the lines that it removes and adds.
 Changes = tuple[tuple[object, ...], ...]
@@ -69,13 +71,13 @@ def stored_status(root: Path, folders: tuple[str, ...]) -> Iterator[Status]:
             except PatchkitError as error:
                 yield Status(folder, release, problems=(str(error),))
                 continue
-            yield _status(stored, below)
+            yield _status(root, stored, below)
             below = stored.series.entries
 
 
-def _status(stored: Stored, below: tuple[SeriesEntry, ...]) -> Status:
+def _status(root: Path, stored: Stored, below: tuple[SeriesEntry, ...]) -> Status:
     hunks = 0
-    problems: list[str] = []
+    problems = list(_overlay_problems(root, stored))
     held: list[Held] = []
     for name, data in stored.series.patches.items():
         known = len(problems)
@@ -103,6 +105,14 @@ def _status(stored: Stored, below: tuple[SeriesEntry, ...]) -> Status:
         tuple(held),
         stored,
     )
+
+
+def _overlay_problems(root: Path, stored: Stored) -> Iterator[str]:
+    """Yield why the new files of a release are not those that were stored."""
+    try:
+        with_overlay(root, stored, SourceTree({}))
+    except PatchkitError as error:
+        yield str(error)
 
 
 def changes_of(patch: Patch) -> Changes:

@@ -196,15 +196,14 @@ def _cost(cost: Cost) -> tuple[str, ...]:
         ", ".join(part for part in parts if part) + reason,
         counted(patch.by_hand, "hunk") if patch.by_hand else "",
         # as code: what a person took is no figure of a benchmark (docs/records.md)
-        f"`{duration(rebase.stopped_seconds)}`" if rebase.stopped_seconds is not None else "",
+        duration(rebase.stopped_seconds) if rebase.stopped_seconds is not None else "",
     )
 
 
 def duration(seconds: int) -> str:
-    """Return a time in its two largest units: `2 h 5 min`."""
-    if seconds < 60:
-        return f"{seconds} s"
-    minutes, hours = seconds // 60, seconds // 3600
-    if hours >= 24:
-        return f"{hours // 24} d {hours % 24} h"
-    return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
+    """Return a time as hours, minutes and seconds: `2:05:00`.
+
+    What a person took is no figure of speed, which a page would have to give a source for.
+    """
+    minutes, second = divmod(seconds, 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{second:02}"

@@ -56,9 +56,10 @@ def name_clash(edit: Edit, alignment: Alignment, path: str, original: Module) ->
     known = [n for n in here.nodes if n.kind != "Comment"] if here is not None else []
     for node in edit.inserted:
         for image in there.nodes:
-            rival = _same_name(node, image) or (is_enum(home) and _same_value(node, image))
+            if not _same_name(node, image) and not (is_enum(home) and _same_value(node, image)):
+                continue
             ours = any(_same_name(old, image) for old in known)
-            if rival and not ours and not same_code(node, image):
+            if not ours and not same_code(node, image):
                 return Clash(
                     "same name", _place(image, path), "", _said_in(original, image), _said(node)
                 )

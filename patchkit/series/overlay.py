@@ -120,7 +120,8 @@ def overlay_changes(
                 f"source {entry.source} has sha256 {found}",
                 place=place,
                 expected=entry.sha256,
-                hint="the source was edited after it was put down in the overlay",
+                hint="the source was edited after it was put down in the overlay: put it back, or "
+                "its new sha256 into every overlay.toml that has it",
             )
     if conflicts := overlay_conflicts(overlay, target):
         name = target.name or "the target"

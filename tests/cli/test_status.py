@@ -19,6 +19,7 @@ from patchkit.cli.fitting import filled, table
 from patchkit.repository.log import format_log, read_log
 from patchkit.repository.store import read_stored
 from patchkit.repository.verdicts import read_tests, source_digest
+from patchkit.series.overlay import Overlay, format_overlay, overlay_entry
 from patchkit.series.proof_digest import digest_tests
 from patchkit.series.resolutions import format_resolutions
 from patchkit.series.verdict import Colour, StoredVerdict, Verdict, format_verdicts
@@ -251,6 +252,21 @@ def test_problems_are_marked_and_told_below(loop: Path, capsys: Out, check: Chec
         "problem: patches/v0.31.0/series:1: patch gone.patch is missing",
         "2 patches, 4 releases: 2 problems",
     ]
+
+
+def test_new_files_whose_source_changed_or_is_gone_are_problems(loop: Path, capsys: Out) -> None:
+    entry = overlay_entry("kernels/new.py", "vllm/new.py", b"x = 1\n")
+    write(loop, "patches/v0.29.0/overlay.toml", format_overlay(Overlay((entry,))))
+    write(loop, "kernels/new.py", b"x = 1\n")
+    assert run(["status"]) == 0
+    write(loop, "kernels/new.py", b"x = 2\n")
+    assert run(["status"]) == 3
+    said = capsys.readouterr().out
+    assert "problem: patches/v0.29.0/overlay.toml: source kernels/new.py has sha256 " in said
+    (loop / "kernels/new.py").unlink()
+    assert run(["status"]) == 3
+    said = "".join(capsys.readouterr().out.split())  # a long path is filled into lines
+    assert "kernels/new.py:nosuchfileordirectory" in said
 
 
 @pytest.mark.parametrize("name", ["rebases.toml", "verdicts.toml"])

@@ -22,7 +22,7 @@ from tests.engine.conftest import stored_versions
 if importlib.util.find_spec("vllm") is None:
     pytest.skip("vLLM is not importable", allow_module_level=True)
 if not stored_versions("block-promotion.patch"):
-    pytest.skip("no series is stored for this release", allow_module_level=True)
+    pytest.skip("no block-promotion.patch is stored for this release", allow_module_level=True)
 
 with warnings.catch_warnings():  # vLLM's own imports warn, and a warning is an error here
     warnings.simplefilter("ignore")

@@ -107,6 +107,15 @@ def modules(
             del sys.modules[name]
 
 
+def cuda(capability: int) -> SimpleNamespace:
+    """A platform that says it is a GPU of this compute capability, times ten."""
+    return SimpleNamespace(
+        is_cuda=lambda: True,
+        has_device_capability=lambda least: capability >= least,
+        device_type="cpu",
+    )
+
+
 @pytest.fixture(params=["triton_attn", "flash_attn"])
 def backend(
     request: pytest.FixtureRequest,
@@ -124,8 +133,7 @@ def backend(
 
         return call
 
-    cuda = SimpleNamespace(is_cuda=lambda: True, device_type="cpu")
-    monkeypatch.setattr(found.layer, "current_platform", cuda)
+    monkeypatch.setattr(found.layer, "current_platform", cuda(80))
     kernels = ModuleType(KERNELS)
     kernels.Scratch, kernels.verify_attention = Scratch, note("verify")  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, KERNELS, kernels)
@@ -407,6 +415,34 @@ def test_the_kernel_is_told_of_the_step_and_of_the_layer(
     assert (call["max_query_len"], call["softmax_scale"], call["window"]) == (8, 0.0625, 100)
     ((_, call),) = run(backend, backend.patched)
     assert call["window"] == 0
+
+
+def test_the_scale_is_what_the_layer_has_at_the_step(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OPTION, "1")
+
+    def kind(kind: type) -> Any:
+        def make(**arguments: Any) -> Any:
+            layer = kind(**arguments)
+            layer.scale = 0.25  # as the Transformers backend does in forward
+            return layer
+
+        return make
+
+    ((way, call),) = run(backend, backend.patched, kind=kind)
+    assert (way, call["softmax_scale"]) == ("verify", 0.25)
+    ((_, old),) = run(backend, backend.pristine, kind=kind)
+    assert old["softmax_scale"] == 0.25
+
+
+def test_a_gpu_whose_shared_memory_is_too_small_keeps_the_old_way(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OPTION, "1")
+    monkeypatch.setattr(backend.layer, "current_platform", cuda(75))
+    assert kernels(run(backend, backend.patched)) == ["old"]
+    assert Scratch.allocated == []
 
 
 def test_quantised_queries_are_widened_and_their_scale_goes_with_the_keys(

