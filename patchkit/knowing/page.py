@@ -195,7 +195,6 @@ def _cost(cost: Cost) -> tuple[str, ...]:
         f"v{rebase.base} to v{rebase.target}",
         ", ".join(part for part in parts if part) + reason,
         counted(patch.by_hand, "hunk") if patch.by_hand else "",
-        # as code: what a person took is no figure of a benchmark (docs/records.md)
         duration(rebase.stopped_seconds) if rebase.stopped_seconds is not None else "",
     )
 
