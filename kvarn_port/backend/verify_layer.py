@@ -172,39 +172,38 @@ def verify_layer(
         return None
     config = get_current_vllm_config_or_none()
     window = _window(sliding_window)
-    if not (
-        plain
-        and config is not None
-        and window is not None
-        and head_size in HEAD_SIZES
-        and num_heads % num_kv_heads == 0
-        and kv_cache_dtype in formats
-        and current_platform.is_cuda()
-        and current_platform.has_device_capability(LEAST_CAPABILITY)
-        and not envs.VLLM_BATCH_INVARIANT  # the number of splits follows from the step
-        and _captures_long_queries(config)
-    ):
+    fits = head_size in HEAD_SIZES and num_heads % num_kv_heads == 0 and kv_cache_dtype in formats
+    if not plain or not fits or window is None or config is None or not _serves(config):
         logger.info_once(
             "VLLM_SPEC_DECODE_VERIFY: layers of head size %d with a %s cache go the old way",
             head_size,
             kv_cache_dtype,
         )
         return None
+    shortest, longest = _query_lens(config, upstream_splits_up_to)
+    requests = min(config.scheduler_config.max_num_seqs, MOST_REQUESTS)
+    scratch = _scratch(requests, longest, num_heads, num_kv_heads, head_size)
+    return VerifyLayer(kv_cache_dtype, window, shortest, longest, requests, scratch)
+
+
+def _serves(config: VllmConfig) -> bool:
+    """Whether layers of this server may go through verify attention at all."""
+    return (
+        current_platform.is_cuda()
+        and current_platform.has_device_capability(LEAST_CAPABILITY)
+        and not envs.VLLM_BATCH_INVARIANT  # the number of splits follows from the step
+        and _captures_long_queries(config)
+    )
+
+
+def _query_lens(config: VllmConfig, upstream_splits_up_to: int) -> tuple[int, int]:
+    """The longest query of a step is from the first to the second of these."""
     speculative = config.speculative_config
     drafted = (speculative.num_speculative_tokens or 0) if speculative is not None else 0
-    longest = max(LEAST_LIMIT, 1 + drafted)
     shortest = MIN_QUERY_LEN
     if not FASTER_THAN_UPSTREAM_SPLIT:
         shortest = max(shortest, upstream_splits_up_to + 1)
-    requests = min(config.scheduler_config.max_num_seqs, MOST_REQUESTS)
-    return VerifyLayer(
-        kv_cache_dtype=kv_cache_dtype,
-        window=window,
-        shortest=shortest,
-        longest=longest,
-        most_requests=requests,
-        scratch=_scratch(requests, longest, num_heads, num_kv_heads, head_size),
-    )
+    return shortest, max(LEAST_LIMIT, 1 + drafted)
 
 
 def _window(sliding_window: tuple[int, int] | None) -> int | None:
