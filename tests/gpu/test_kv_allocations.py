@@ -55,11 +55,12 @@ def utils(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
         )
     except ImportError as error:
         pytest.skip(f"the installed vLLM is not patched, and the series cannot be read: {error}")
-    if not stored_versions():
+    stored = stored_versions("block-promotion.patch")
+    if not stored:
         pytest.skip("the installed vLLM is not patched, and no series is stored for it")
     path = tmp_path_factory.mktemp("patched") / "kv_cache_utils.py"
     source = (package_folder().parent / MODULE).read_bytes()
-    path.write_bytes(patched_source(stored_series(stored_versions()[0]), source))
+    path.write_bytes(patched_source(stored_series(stored[0]), source))
     return load_source("patchkit_allocated", path)
 
 
