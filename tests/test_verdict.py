@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from patchkit.diff import diff_files, format_files
 from patchkit.errors import PatchkitError
 from patchkit.series import proof_digest
+from patchkit.series.overlay import AcceptedDrift, Overlay, OverlayEntry
 from patchkit.series.verdict import (
     Colour,
     StoredVerdict,

@@ -102,11 +102,10 @@ def with_digests(data: bytes, digests: Mapping[str, str], place: str) -> bytes:
     entries = tuple(replace(e, sha256=digests.get(e.path, e.sha256)) for e in overlay.entries)
     text = data.decode()
     starts = [match.start() for match in _TABLE.finditer(text)]
-    tables = [text[at:end] for at, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-    if len(tables) == len(entries):
+    if len(starts) == len(entries):
         parts = [
-            _DIGEST.sub(rf"\g<1>{entry.sha256}", table, count=1)
-            for entry, table in zip(entries, tables, strict=True)
+            _DIGEST.sub(rf"\g<1>{entry.sha256}", text[at:end], count=1)
+            for entry, at, end in zip(entries, starts, [*starts[1:], len(text)], strict=True)
         ]
         text = text[: starts[0]] + "".join(parts)
     if parse_overlay(text.encode(), place) != replace(overlay, entries=entries):
