@@ -104,7 +104,7 @@ def with_digests(data: bytes, digests: Mapping[str, str], place: str) -> bytes:
     starts = [match.start() for match in _TABLE.finditer(text)]
     if len(starts) == len(entries):
         parts = [
-            _DIGEST.sub(rf"\g<1>{entry.sha256}", text[at:end], count=1)
+            _DIGEST.sub(rf"\g<1>{entry.sha256}", text[at:end])
             for entry, at, end in zip(entries, starts, [*starts[1:], len(text)], strict=True)
         ]
         text = text[: starts[0]] + "".join(parts)

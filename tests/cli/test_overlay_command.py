@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ reason = "sha256 = '{SHA_A}'"
 surface = "1:abc"
 
   [[ file ]]
+# not sha256 = "{SHA_B}"
 sha256 = "{SHA_A}"
 source = "src/a.py"
 path = "vllm/a.py\""""
@@ -201,7 +203,8 @@ def test_refresh_of_the_other_file_finds_its_own_digest(repository: Path, capsys
         "  holds     src/a.py -> vllm/a.py",
         "written: patches/v0.28.0/overlay.toml, patches/v0.29.0/overlay.toml",
     ]
-    new = OVERLAY.replace(SHA_B, SHA_A)
+    new = OVERLAY.replace(f"'{SHA_B}'   #", f"'{SHA_A}'   #")
+    assert new.count(SHA_B) == 1  # in the comment
     assert (repository / AT).read_text() == new
 
 
@@ -304,6 +307,8 @@ def test_a_release_that_a_stopped_rebase_began_with_stays_as_it_is(
     )
     assert stored(repository) == before
     assert run(["overlay", "--refresh", "v0.28.0"]) == 0
+    write(repository, "src/a.py", "a\n")
+    assert run(["overlay", "--refresh"]) == 0  # nothing is written in the rebase's own release
 
 
 # Verdicts ----------------------------------------------------------------------------------------
@@ -327,6 +332,7 @@ def test_a_verdict_is_stale_once_a_new_file_of_its_series_has_another_digest(
                 tests, digest, digest, of_tests, None,
             )
         )  # fmt: skip
+    verdicts.append(replace(verdicts[0], release="0.24.0", base="0.24.0"))  # no longer stored
     write(repository, "patches/verdicts.toml", format_verdicts(verdicts))
     write(repository, "src/a.py", "c\n")
     assert document(capsys, check, status=3)["stale_verdicts"] == []
