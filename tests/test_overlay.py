@@ -89,8 +89,8 @@ def test_a_source_that_was_edited_is_refused() -> None:
         f"overlay.toml: source kvarn_port/backend/b.py has sha256 {SHA_A}, expected {SHA_B}"
     )
     assert caught.value.hint == (
-        "the source was edited after it was put down in the overlay: put it back, or its new "
-        "sha256 into every overlay.toml that has it"
+        "the source was edited after it was put down in the overlay: put it back, or let "
+        "`patchkit overlay --refresh` write its new sha256"
     )
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from patchkit.diff import diff_files, format_files
 from patchkit.errors import PatchkitError
 from patchkit.series import proof_digest
+from patchkit.series.overlay import AcceptedDrift, Overlay, OverlayEntry
 from patchkit.series.verdict import (
     Colour,
     StoredVerdict,
@@ -153,6 +154,21 @@ def test_what_a_patch_changes_is_in_its_digest() -> None:
     assert len({digest(data) for data in (PLAIN, *others)}) == 7
     assert digest(others[0], PLAIN) != digest(PLAIN)
     assert digest(others[0], PLAIN) != digest(PLAIN, others[0])
+
+
+def test_the_new_files_that_are_tested_along_are_in_the_digest_of_a_patch() -> None:
+    def of(*entries: OverlayEntry) -> str:
+        return proof_digest.digest_patches([("p0", PLAIN)], Overlay(entries))
+
+    one = OverlayEntry("src/a.py", "vllm/n/a.py", "a" * 64)
+    other = OverlayEntry("src/b.py", "vllm/n/b.py", "b" * 64)
+    assert of(one, other) == of(other, one)
+    assert of(replace(one, source="elsewhere/a.py")) == of(one)
+    accepted = AcceptedDrift(one.path, "1:abc", "so be it")
+    assert proof_digest.digest_patches([("p0", PLAIN)], Overlay((one,), (accepted,))) == of(one)
+    changed, moved = replace(one, sha256="c" * 64), replace(one, path="vllm/n/c.py")
+    assert len({digest(PLAIN), of(one), of(other), of(one, other), of(changed), of(moved)}) == 6
+    assert proof_digest.digest_patches([("p0", PLAIN)], None) == digest(PLAIN)
 
 
 def test_the_names_and_the_files_of_tests_are_in_their_digest() -> None:

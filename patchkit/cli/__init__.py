@@ -32,6 +32,7 @@ SECTIONS = {
         "fold": "Merge stored patches into one of them.",
         "rename": "Give a stored patch another name, everywhere.",
         "drop": "Take a stored patch out of a release, with the reason.",
+        "overlay": "List the new files of a series, and which have changed.",
     },
     "Move": {
         "rebase": "Move the stored series to another vLLM release.",

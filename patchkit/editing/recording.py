@@ -221,7 +221,8 @@ def _refuse_overlaid(opened: OpenedTree, stack: Stack, touched: frozenset[str]) 
                     f"comes from the overlay of {stored.place}",
                     place=f"{opened.state.path}/{entry.path}",
                     expected="a file of the release or of a patch",
-                    hint=f"edit {entry.source} instead, and its sha256 in overlay.toml",
+                    hint=f"edit {entry.source} instead; `patchkit overlay --refresh` writes its "
+                    "sha256",
                 )
 
 

@@ -221,7 +221,7 @@ class _Moved:
             without = _rebase(config, stored, needed[:-1], base, target).tree
         patch = next(patch for patch in result.patches if patch.name == name)
         after = {p.name: p.data for p in result.patches}
-        digest = digest_patches((n, after[n]) for n in needed)
+        digest = digest_patches(((n, after[n]) for n in needed), stored.series.overlay)
         landing = _landing(result, patch, needed, release)
         lands = all(outcome.landed for outcome in result.outcomes if outcome.patch in needed)
         with_it = result.tree if lands and patch.data else None

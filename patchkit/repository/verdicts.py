@@ -80,9 +80,10 @@ def with_dependencies(stored: Stored, patch: str) -> tuple[str, ...]:
 
 
 def source_digest(stored: Stored, patch: str) -> str:
-    """Return the digest of a stored patch with what it depends on."""
+    """Return the digest of a stored patch with what it depends on, and the series' new files."""
     chosen = with_dependencies(stored, patch)
-    return digest_patches((name, stored.series.patches[name]) for name in chosen)
+    patches = ((name, stored.series.patches[name]) for name in chosen)
+    return digest_patches(patches, stored.series.overlay)
 
 
 def is_fresh(root: Path, stored: Stored, verdict: StoredVerdict) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import PurePosixPath
 
@@ -16,6 +16,10 @@ from patchkit.vllm.profile import VLLM
 FORMAT = 1
 _KEYS = ("source", "path", "sha256")
 _ACCEPTED = ("path", "surface", "reason")
+_TABLE = re.compile(r"^[ \t]*\[\[[ \t]*file[ \t]*\]\]", re.MULTILINE)
+_DIGEST = re.compile(
+    r"""^([ \t]*(?:sha256|"sha256"|'sha256')[ \t]*=[ \t]*["'])[0-9a-f]{64}""", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -66,10 +70,7 @@ def parse_overlay(data: bytes, place: str, *, package: str = VLLM.package) -> Ov
     rows = table.get("file", [])
     if not isinstance(rows, list) or not rows:
         raise PatchkitError("overlay has no files", place=place, expected="[[file]] tables")
-    starts = [
-        text.count("\n", 0, match.start()) + 1
-        for match in re.finditer(r"^[ \t]*\[\[[ \t]*file[ \t]*\]\]", text, re.MULTILINE)
-    ]
+    starts = [text.count("\n", 0, match.start()) + 1 for match in _TABLE.finditer(text)]
     places = [f"{place}:{line}" for line in starts] if len(starts) == len(rows) else []
     entries: list[OverlayEntry] = []
     for number, row in enumerate(rows):
@@ -90,6 +91,30 @@ def format_overlay(overlay: Overlay) -> bytes:
         parts.append("\n[[accepted]]\n")
         parts += [f"{key} = {_quote(getattr(accepted, key))}\n" for key in _ACCEPTED]
     return "".join(parts).encode()
+
+
+def with_digests(data: bytes, digests: Mapping[str, str], place: str) -> bytes:
+    """Return an `overlay.toml` with other digests for some paths; every other byte stays.
+
+    Raises PatchkitError where a digest does not stand on a line of its own below its `[[file]]`.
+    """
+    overlay = parse_overlay(data, place)
+    entries = tuple(replace(e, sha256=digests.get(e.path, e.sha256)) for e in overlay.entries)
+    text = data.decode()
+    starts = [match.start() for match in _TABLE.finditer(text)]
+    if len(starts) == len(entries):
+        parts = [
+            _DIGEST.sub(rf"\g<1>{entry.sha256}", text[at:end])
+            for entry, at, end in zip(entries, starts, [*starts[1:], len(text)], strict=True)
+        ]
+        text = text[: starts[0]] + "".join(parts)
+    if parse_overlay(text.encode(), place) != replace(overlay, entries=entries):
+        raise PatchkitError(
+            "its digests cannot be written without writing it anew",
+            place=place,
+            expected="a [[file]] table for each file, with sha256 on a line of its own",
+        )
+    return text.encode()
 
 
 def overlay_conflicts(overlay: Overlay, target: SourceTree) -> tuple[str, ...]:
@@ -121,7 +146,7 @@ def overlay_changes(
                 place=place,
                 expected=entry.sha256,
                 hint="the source was edited after it was put down in the overlay: put it back, or "
-                "its new sha256 into every overlay.toml that has it",
+                "let `patchkit overlay --refresh` write its new sha256",
             )
     if conflicts := overlay_conflicts(overlay, target):
         name = target.name or "the target"

@@ -47,8 +47,9 @@ class StoredVerdict:
 
     `patched` is None where there was nothing to run: the patch does not land there, or changes
     nothing. `base` is the release whose stored patch was moved and tested; `patch_sha256` tells
-    that one apart from any other that says something else, and `moved_sha256` what became of it on
-    the release. `reason` is one line. `torch` is the version that the tests really imported.
+    that one apart from any other that says something else, or comes with other new files, and
+    `moved_sha256` what became of it on the release. `reason` is one line. `torch` is the
+    version that the tests really imported.
     """
 
     release: str

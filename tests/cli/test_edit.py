@@ -925,7 +925,7 @@ def test_an_overlay_is_a_commit_of_its_own_below_the_patches(store: Path, capsys
     assert capsys.readouterr().err == (
         f"error: {at}/vllm/extra.py: comes from the overlay of patches/v0.28.0, expected a file of "
         "the release or of a patch\n"
-        "hint: edit src/extra.py instead, and its sha256 in overlay.toml\n"
+        "hint: edit src/extra.py instead; `patchkit overlay --refresh` writes its sha256\n"
     )
     change(at, "vllm/extra.py", b"2", b"1")
     change(at, SIZE, b"* 32", b"* 64")

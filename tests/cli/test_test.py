@@ -128,6 +128,32 @@ def test_each_release_has_the_verdict_of_its_own_code(
     assert (store / "patches/verdicts.toml").read_text().count("[[verdict]]") == 1
 
 
+def test_a_verdict_speaks_of_the_new_files_of_the_series_too(
+    store: Path, capsys: Out, check: Check
+) -> None:
+    _, without = verdict_on("v0.28.0", capsys, check)
+    write(store, "src/new.py", "y = 1\n")
+    table = '[[file]]\nsource = "src/new.py"\npath = "vllm/new.py"\n'
+    write(store, "patches/v0.28.0/overlay.toml", f'format = 1\n{table}sha256 = "{"0" * 64}"\n')
+    assert run(["overlay", "--refresh"]) == 0
+    assert run(["check"]) == 0  # writes the anchors
+    capsys.readouterr()
+    assert run(["check", "--frozen"]) == 3
+    assert "the one on pages.patch on v0.28.0 is stale" in capsys.readouterr().out
+    _, first = verdict_on("v0.28.0", capsys, check)
+    assert run(["check", "--frozen"]) == 0
+    capsys.readouterr()
+    # the patch lands on its own release as it is, among the same new files
+    assert first["moved_sha256"] == first["patch_sha256"] != without["patch_sha256"]
+    _, moved = verdict_on("v0.29.0", capsys, check)
+    assert moved["moved_sha256"] == first["moved_sha256"]
+    write(store, "src/new.py", "y = 2\n")
+    assert run(["overlay", "--refresh"]) == 0
+    capsys.readouterr()
+    _, second = verdict_on("v0.28.0", capsys, check)
+    assert second["patch_sha256"] != first["patch_sha256"]
+
+
 def test_the_same_runs_give_the_same_file(store: Path, capsys: Out, check: Check) -> None:
     for release in ("v0.30.0", "v0.28.0"):
         verdict_on(release, capsys, check)
