@@ -92,20 +92,11 @@ def kernels(session: nox.Session) -> None:
     torch = f"torch=={ENVIRONMENT['torch']}"
     install(session, package=False, extra=(torch, *INTERPRETER), alone=(TRITON,))
     chosen = ("-n", "2", "-m", "kernel and not gpu", "--confcutdir", "tests/kernels")
-    session.run(
-        *(
-            "python",
-            "-m",
-            "pytest",
-            *chosen,
-            *(
-                session.posargs
-                or ["tests/kernels", "tests/gpu/engine", "tests/bench/kernels/test_gate.py"]
-            ),
-        ),
-        # the two processes share two cores: more threads only wait for each other
-        env={"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
-    )
+    gate = "tests/bench/kernels/test_gate.py"
+    tests = session.posargs or ["tests/kernels", "tests/gpu/engine", gate]
+    # the two processes share two cores: more threads only wait for each other
+    env = {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    session.run("python", "-m", "pytest", *chosen, *tests, env=env)
 
 
 @nox.session

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from patchkit.records.checkout import source_sha256
 from tests.bench.kernels.cases import Case
 
 
@@ -59,14 +60,9 @@ def spread(samples: Sequence[float]) -> float:
 
 
 def digest(root: Path, sources: Iterable[str], facts: Mapping[str, str]) -> str:
-    """The key of a run: every Python file below the sources, and what else it depends on."""
-    total = hashlib.sha256(json.dumps(dict(facts), sort_keys=True).encode())
-    for source in sources:
-        place = root / source
-        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            total.update(path.relative_to(root).as_posix().encode() + b"\0")
-            total.update(hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()
+    """The key of a run: every file of the sources, and what else it depends on."""
+    measured = {source: source_sha256(root, source) for source in sources}
+    return hashlib.sha256(json.dumps([measured, dict(facts)], sort_keys=True).encode()).hexdigest()
 
 
 class Rows:

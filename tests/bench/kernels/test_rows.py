@@ -73,7 +73,7 @@ def test_a_line_that_was_cut_off_costs_only_itself(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["key"] == "key"
 
 
-@pytest.mark.parametrize("changed", ["source", "new file", "renamed", "gpu"])
+@pytest.mark.parametrize("changed", ["source", "new file", "renamed", "gpu", "patch"])
 def test_the_key_follows_sources_and_what_they_ran_on(tmp_path: Path, changed: str) -> None:
     (tmp_path / "port").mkdir()
     (tmp_path / "port" / "kernel.py").write_text("x = 1\n")
@@ -87,6 +87,8 @@ def test_the_key_follows_sources_and_what_they_ran_on(tmp_path: Path, changed: s
         (tmp_path / "port" / "deeper" / "more.py").write_text("")
     elif changed == "renamed":
         (tmp_path / "port" / "kernel.py").rename(tmp_path / "port" / "other.py")
+    elif changed == "patch":  # what is no Python is measured, too
+        (tmp_path / "port" / "fix.patch").write_text("--- a/x\n")
     else:
         facts["gpu"] = "B"
     assert digest(tmp_path, ["port"], facts) != before
