@@ -23,13 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.gpu.engine.compare import Comparison, compare, error_bound, faults_of_run
-from tests.gpu.engine.model import LOGIT, Shape, write_checkpoint
+from tests.gpu.engine.model import Shape, write_checkpoint
 from tests.gpu.engine.prompts import prompts
 from tests.gpu.engine.tree import tree_sha256
 
 ROOT = Path(__file__).parents[3]
 LIMIT_S = 240
-LARGEST_LOGIT = 1.25 * LOGIT
 INT8 = "int8_per_token_head"
 SMALL, WIDE = Shape(), Shape(heads=24, kv_heads=4, head_dim=256)
 SHAPES = {"8/2 heads of 128": SMALL, "24/4 heads of 256": WIDE}
@@ -125,7 +124,7 @@ def judge(case: Case, reference: dict[str, Any], other: dict[str, Any]) -> dict[
     errors = [run["error"] for run in (reference, other) if "error" in run]
     if errors:
         return {"case": case.name, "ok": False, "problems": errors}
-    bound = error_bound(LARGEST_LOGIT, case.cache)
+    bound = error_bound(SHAPES[case.shape], case.cache)
     found = compare(reference, other, bound)
     problems = list(found.problems)
     faults = faults_of_run(reference, verify=False, graphs=case.graphs)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.gpu.engine.model import CODE, Shape, largest_logit, largest_value
+
 # Each run's attention is off by at most this relative RMS (tests/kernels hold it on both paths).
 ATTENTION = 4e-3
 BF16 = 2**-9  # of a rounding
@@ -14,30 +16,41 @@ BF16 = 2**-9  # of a rounding
 ROUNDINGS = 4
 LAYERS = 2
 RUNS = 2
-# Keys and values that verify steps write follow from activations that differ in the last bits: some
-# codes are others by one. A key or value with a largest size ten times that of its code channels
-# loses up to this part of their norm.
-INT8_CODES = 1.7e-2
 # Where queries are in e4m3, unified attention rounds the weights of the keys to it, too: what a
 # number loses by that, as root mean square, in each layer.
 E4M3 = 2.6e-2
 MOST_EXCLUDED = 0.05
-# An error that lies in no direction has 1/sqrt(96) of the bound's share in the difference of two
-# codes of 96 channels, as root mean square; half as much again for what is not independent. One
-# head that is left out moves margins by more (test_model.py), and turns no token.
-USUAL = 1.5 / 96**0.5
+# An error that lies in no direction has 1/sqrt(CODE) of the bound's share in the difference of two
+# codes, as root mean square; half as much again for what is not independent. One head that is left
+# out moves margins by more (test_model.py), and turns no token.
+USUAL = 1.5 / CODE**0.5
 
 
-def error_bound(logit: float, cache: str) -> float:
-    """By how much the top-2 margin may differ between two runs, where the best logit is `logit`.
+def error_bound(shape: Shape, cache: str) -> float:
+    """By how much the top-2 margin may differ between two runs of the model of this shape.
 
     The difference of two logits is the hidden state times the difference of two rows of the head,
     whose norm is the root of two times that of one; the best row lies along the hidden state, so
-    that |error of the margin| <= sqrt(2) * logit * the relative error of the hidden state.
+    that |error of the margin| <= sqrt(2) * best logit * the relative error of the hidden state.
     """
     relative = RUNS * LAYERS * (ATTENTION + ROUNDINGS * BF16 / 2)
-    relative += {"auto": 0, "fp8": LAYERS * E4M3, "int8_per_token_head": INT8_CODES}[cache]
-    return 2**0.5 * logit * relative
+    relative += {
+        "auto": 0.0,
+        "fp8": LAYERS * E4M3,
+        "int8_per_token_head": int8_codes(largest_value(shape)),
+    }[cache]
+    return 2**0.5 * largest_logit(shape) * relative
+
+
+def int8_codes(largest: float) -> float:
+    """What part of its norm the code in a key or value may lose by int8 codes that are others.
+
+    Keys and values that verify steps write follow from activations that differ by ATTENTION: that
+    part of a step is the share of codes that are others by one, and each moves by a step, which is
+    1/127 of the largest channel. largest: its size, counted in channels of the code
+    """
+    step = largest / 127
+    return step * (ATTENTION / step) ** 0.5
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tests.gpu.engine.model import HIDDEN, Shape, frequencies
+from tests.gpu.engine.model import Shape, frequencies
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,7 +55,7 @@ def logits(
 
 
 def _norm(stream: Tensor) -> Tensor:
-    return stream * (stream.square().sum(1, keepdim=True) / HIDDEN + 1e-6).rsqrt()
+    return stream * (stream.square().mean(1, keepdim=True) + 1e-6).rsqrt()
 
 
 def _rotate(heads: Tensor) -> Tensor:

@@ -177,11 +177,19 @@ def swap_scales(llm: Any, name: str, prompt: Prompt) -> bool:
     page = (prompt.source + 4) // size
     one, other = blocks[page], blocks[page + 2]
     for layer in core.vllm_config.compilation_config.static_forward_context.values():
-        for cache in (layer.impl._k_scale_cache, layer.impl._v_scale_cache):
-            kept = cache[one].clone()
-            cache[one] = cache[other]
-            cache[other] = kept
+        swap_pages(layer.impl._k_scale_cache, one, other)
+        swap_pages(layer.impl._v_scale_cache, one, other)
     return True
+
+
+def swap_pages(cache: Any, one: int, other: int) -> None:
+    """Swap two blocks of a cache, which the engine may have made in inference mode."""
+    import torch
+
+    with torch.inference_mode():
+        kept = cache[one].clone()
+        cache[one] = cache[other]
+        cache[other] = kept
 
 
 def drafting(llm: Any) -> dict[str, int]:

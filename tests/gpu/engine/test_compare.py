@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.gpu.engine.compare import Comparison, Difference, compare, error_bound, faults_of_run
+from tests.gpu.engine.compare import (
+    Comparison,
+    Difference,
+    compare,
+    error_bound,
+    faults_of_run,
+    int8_codes,
+)
+from tests.gpu.engine.model import Shape
 
 
 def run(**requests: list[tuple[int, float]]) -> dict[str, Any]:
@@ -92,15 +100,23 @@ def test_runs_of_other_requests_or_lengths_are_refused() -> None:
         compare(run(a=[(1, 2.0)]), run(a=[]), 1.0)
 
 
-def test_the_bound_grows_with_the_logit_and_with_the_rounding_of_a_cache() -> None:
-    """sqrt(2)·20·(4·(0.004 + 2·2⁻⁹)) = 0.894, and 0.017 or 2·0.026 more in the brackets.
+def test_the_bound_follows_from_the_shape_and_from_the_rounding_of_a_cache() -> None:
+    """sqrt(2)·24.98·(4·(0.004 + 2·2⁻⁹)) = 1.117, and 0.01821 or 2·0.026 more in the brackets.
 
-    Caught: a layer or a run dropped.
+    24 heads write more beside the code than 8: a logit of 26.07; a head of 256 has larger channels
+    than one of 128: 0.02003. Caught: a layer or a run dropped; the same logit, or the same codes,
+    for every shape.
     """
-    assert error_bound(20.0, "auto") == pytest.approx(0.8945, abs=1e-4)
-    assert error_bound(20.0, "int8_per_token_head") == pytest.approx(1.3753, abs=1e-4)
-    assert error_bound(20.0, "fp8") == pytest.approx(2.3653, abs=1e-4)
-    assert error_bound(10.0, "auto") == pytest.approx(0.4472, abs=1e-4)
+    small, wide = Shape(), Shape(heads=24, kv_heads=4, head_dim=256)
+    assert error_bound(small, "auto") == pytest.approx(1.1174, abs=2e-4)
+    assert error_bound(small, "int8_per_token_head") == pytest.approx(1.7609, abs=2e-4)
+    assert error_bound(small, "fp8") == pytest.approx(2.9547, abs=2e-4)
+    assert error_bound(wide, "int8_per_token_head") == pytest.approx(1.9049, abs=2e-4)
+
+
+def test_a_step_of_ten_127ths_loses_a_56th() -> None:
+    """sqrt(0.004·10/127) = 0.01775. Caught: the share of codes that move left out."""
+    assert int8_codes(10.0) == pytest.approx(0.01775, abs=1e-5)
 
 
 GOOD = {"drafts": 3, "draft_tokens": 21, "accepted_tokens": 20}
