@@ -25,6 +25,7 @@ from typing import Any
 from tests.gpu.engine.compare import Comparison, compare, error_bound, faults_of_run
 from tests.gpu.engine.model import Shape, write_checkpoint
 from tests.gpu.engine.prompts import prompts
+from tests.gpu.engine.table import last_lines, printed
 from tests.gpu.engine.tree import tree_sha256
 
 ROOT = Path(__file__).parents[3]
@@ -74,20 +75,32 @@ TIMED_TOKENS = 300  # for each prompt
 TIMED = Case("TRITON_ATTN", INT8, graphs=True, shape="24/4 heads of 256")
 
 
-def run(folder: Path, shape: str, options: Sequence[str], number: int) -> dict[str, Any]:
-    """What one engine makes of the prompts, or {"error": …} with the end of what it printed."""
-    file = folder / f"run-{number}.json"
-    command = [sys.executable, "-m", "tests.gpu.engine.run", str(folder / shape_name(shape))]
-    variables = {**os.environ, "VLLM_CACHE_ROOT": str(folder / f"cache-{number}")}
+@dataclass(frozen=True)
+class Folders:
+    """Where checkpoints and caches are for a while, and where each run's file and log stay."""
+
+    scratch: Path
+    out: Path
+
+
+def run(folders: Folders, shape: str, options: Sequence[str], number: int) -> dict[str, Any]:
+    """What one engine makes of the prompts, or {"error": …} with the last error of its log."""
+    file, log = (folders.out / f"run-{number}.{ending}" for ending in ("json", "log"))
+    command = [sys.executable, "-m", "tests.gpu.engine.run"]
+    command += [str(folders.scratch / shape_name(shape)), str(file.absolute()), *options]
+    variables = {**os.environ, "VLLM_CACHE_ROOT": str(folders.scratch / f"cache-{number}")}
     try:
-        done = subprocess.run(
-            [*command, str(file), *options], env=variables, cwd=ROOT, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S,
-        )  # fmt: skip
+        with log.open("w") as printing:
+            done = subprocess.run(
+                command, env=variables, cwd=ROOT, timeout=LIMIT_S,
+                stdout=printing, stderr=subprocess.STDOUT,
+            )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return {"error": f"not done in {LIMIT_S} s"}
+        said = last_lines(log.read_text(errors="replace"))
+        return {"error": f"not done in {LIMIT_S} s: {said}"}
     if done.returncode or not file.exists():
-        return {"error": f"exit status {done.returncode}\n{done.stdout[-3000:]}"}
+        said = last_lines(log.read_text(errors="replace"))
+        return {"error": f"exit status {done.returncode}: {said}"}
     return json.loads(file.read_text())
 
 
@@ -97,7 +110,7 @@ def shape_name(shape: str) -> str:
 
 
 def run_all(
-    folder: Path, cases: Sequence[Case], jobs: int, said: Callable[[str], None]
+    folders: Folders, cases: Sequence[Case], jobs: int, said: Callable[[str], None]
 ) -> dict[Any, dict[str, Any]]:
     """Every run that the cases need, by shape and options; some engines at a time.
 
@@ -110,8 +123,8 @@ def run_all(
 
     def one(item: tuple[int, tuple[str, tuple[str, ...]]]) -> dict[str, Any]:
         number, (shape, options) = item
-        found = run(folder, shape, options, number)
-        end = found["error"][-600:] if "error" in found else "ran"
+        found = run(folders, shape, options, number)
+        end = found.get("error", "ran")
         said(f"{time.monotonic() - began:4.0f} s  {shape}, {' '.join(options)}: {end}")
         return found
 
@@ -125,7 +138,10 @@ def judge(case: Case, reference: dict[str, Any], other: dict[str, Any]) -> dict[
     if errors:
         return {"case": case.name, "ok": False, "problems": errors}
     bound = error_bound(SHAPES[case.shape], case.cache)
-    found = compare(reference, other, bound)
+    try:
+        found = compare(reference, other, bound)
+    except ValueError as error:  # the runs are of other requests
+        return {"case": case.name, "ok": False, "problems": [str(error)]}
     problems = list(found.problems)
     faults = faults_of_run(reference, verify=False, graphs=case.graphs)
     if case.swap:
@@ -175,18 +191,18 @@ def path_taken(found: dict[str, Any]) -> dict[str, int]:
     }
 
 
-def timed(folder: Path, repetitions: int) -> dict[str, list[float]]:
-    """Output tokens a second with the option off and on, warm, one engine at a time.
+def timed(folders: Folders, repetitions: int) -> dict[str, Any]:
+    """Output tokens a second with the option off and on, warm, one engine at a time; or an error.
 
     Counted from when every request has its first token.
     """
-    found = {}
+    found: dict[str, Any] = {}
     for number, (name, verify) in enumerate({"off": False, "on": True}.items()):
         options = [*TIMED.run_options(verify=verify), "--repeat", str(repetitions)]
         options += ["--count", str(TIMED_TOKENS)]
-        done = run(folder, TIMED.shape, options, 1000 + number)
+        done = run(folders, TIMED.shape, options, 1000 + number)
         if "error" in done:
-            raise SystemExit(done["error"])
+            return {"error": done["error"]}
         found[name] = [one["tokens"] / one["seconds"] for one in done["again"]]
     return found
 
@@ -231,7 +247,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--jobs", type=int, default=max(1, len(os.sched_getaffinity(0)) - 2),
         help="engines at a time; default: one for each core but two",
     )  # fmt: skip
-    parser.add_argument("--out", type=Path, help="a folder for result.json and each run's file")
+    parser.add_argument(
+        "--out", type=Path, help="a folder for result.json and each run's file and log"
+    )
     parser.add_argument("--only", default="", help="cases whose name has this")
     parser.add_argument("--times", type=int, default=0, help="repetitions for tok/s; 0: none")
     parser.add_argument("--tree-hash", help="what the installed tree must be")
@@ -251,25 +269,32 @@ def main(arguments: Sequence[str]) -> int:
     began = time.monotonic()
     cases = [case for case in CASES if options.only in case.name]
     with tempfile.TemporaryDirectory() as scratch:
-        folder = options.out or Path(scratch)
+        folders = Folders(Path(scratch), options.out or Path(scratch))
+        folders.out.mkdir(parents=True, exist_ok=True)
         for name, shape in SHAPES.items():
             write_checkpoint(Path(scratch) / shape_name(name), shape)
-        runs = run_all(Path(scratch), cases, options.jobs, lambda line: print(line, flush=True))
+        runs = run_all(folders, cases, options.jobs, lambda line: print(line, flush=True))
         table = [
             judge(case, *(runs[case.shape, case.run_options(verify=v)] for v in (False, True)))
             for case in cases
         ]
-        speeds = timed(Path(scratch), options.times) if options.times else {}
-        result = {"tree": sha256, "table": table, "tokens a second": speeds}
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "result.json").write_text(json.dumps(result, indent=1))
-    for line in table:
-        print("ok  " if line["ok"] else "BAD ", json.dumps(line), flush=True)
+        # Kept before anything is timed, which may fail.
+        result = {"tree": sha256, "table": table, "tokens a second": {}}
+        keep(folders.out, result)
+        speeds = timed(folders, options.times) if options.times else {}
+        keep(folders.out, {**result, "tokens a second": speeds})
+    print(printed(table))
     print(json.dumps({"tree": sha256, "tokens a second": speeds}))
-    print(f"{time.monotonic() - began:.0f} s")
-    if speeds and options.tree_hash:
+    print(f"{time.monotonic() - began:.0f} s", flush=True)
+    if speeds and options.tree_hash and "error" not in speeds:
         print(write_record(options, sha256, speeds))
-    return 0 if table and all(line["ok"] for line in table) else 3
+    whole = table and all(line["ok"] for line in table) and "error" not in speeds
+    return 0 if whole else 3
+
+
+def keep(folder: Path, result: dict[str, Any]) -> None:
+    """Write result.json."""
+    (folder / "result.json").write_text(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -242,7 +242,7 @@ def main(arguments: list[str]) -> None:
     repeated = (generate(llm, chosen, calls, logprobs=None) for _ in range(options.repeat))
     result["again"] = [one["decoding"] for one in repeated]
     if options.swap and not result["swapped"]:
-        raise SystemExit("no scales were swapped")
+        raise RuntimeError("no scales were swapped")
     Path(options.file).write_text(json.dumps(result))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gpu.engine.__main__ import CASES, INT8, Case, judge
+from tests.gpu.engine import __main__ as table
+from tests.gpu.engine.__main__ import CASES, INT8, Case, Folders, judge, run
+from tests.gpu.engine.table import last_lines, printed
 from tests.gpu.engine.tree import tree_sha256
 
 EAGER = Case("TRITON_ATTN", INT8, graphs=False)
@@ -74,6 +77,93 @@ def test_an_engine_that_did_not_end_well_is_not_shown() -> None:
     """Caught: an error of one run taken for no tokens."""
     line = judge(EAGER, OFF, {"error": "exit status 1"})
     assert (line["ok"], line["problems"]) == (False, ["exit status 1"])
+
+
+def test_runs_of_other_requests_are_not_shown_and_end_nothing() -> None:
+    """Caught: the comparison's ValueError, which would hide every other case."""
+    other = {**ON, "tokens": {"far": [1, 2, 3]}}
+    line = judge(EAGER, OFF, other)
+    assert (line["ok"], line["problems"]) == (False, ["requests ['far', 'near'] and ['far']"])
+
+
+LOG = """INFO 11-30 16:18:17 [importing.py:53] ValueError: is what a line of INFO may hold
+Traceback (most recent call last):
+  File "/x/run.py", line 9, in <module>
+    raise ValueError("no")
+(EngineCore pid=7) ERROR 11-30 16:18:17 [core.py:9] torch.OutOfMemoryError: CUDA out of memory
+  Tried to allocate 2 GiB
+nanobind: leaked 12 functions!
+ - leaked function "get_result"
+See https://nanobind.readthedocs.io"""
+
+
+def test_the_last_error_of_a_log_is_told_and_not_what_follows_it() -> None:
+    """Caught: the log's last lines; its first error; a line that only mentions one; no limit."""
+    said = "torch.OutOfMemoryError: CUDA out of memory\nTried to allocate 2 GiB"
+    assert last_lines(LOG) == said
+    assert last_lines("a\n\nb: no Error: here\n  c\n") == "b: no Error: here\nc"
+    assert last_lines("") == ""
+    assert len(last_lines(f"ValueError: {'x' * 999}\n{'y' * 999}")) == 601
+
+
+def test_what_is_printed_is_short_whatever_went_wrong() -> None:
+    """Eight cases take under 6,000 characters. Caught: every problem; problems of many lines."""
+    bad = judge(EAGER, OFF, {"error": "long\n" * 999})
+    other = judge(CASES[4], OFF, found(2, [1, 2, 3])) | {"problems": ["x" * 400] * 999}
+    lines = printed([*[bad] * 4, *[other] * 4])
+    assert len(lines) < 6000
+    assert lines.count("BAD ") == 8
+    assert "      and 996 more: result.json has them\n" in lines
+    assert lines.endswith("\n0 of 8 cases are as they must be")
+
+
+def test_a_printed_case_has_its_figures() -> None:
+    """Caught: drafts of the run with the option off."""
+    off = {**OFF, "drafting": {"drafts": 2, "draft_tokens": 14, "accepted_tokens": 11}}
+    lines = printed([judge(EAGER, off, ON)])
+    assert lines.splitlines() == [
+        "ok  TRITON_ATTN, int8_per_token_head, 8/2 heads of 128, eager: 6 of 6 equal, 0 excluded, "
+        "0 other; margins move 0.0, at most 0.0 of 1.761; 100.0% copied; drafts 13/14; verify "
+        "0 captured, 2 called in 1 steps, 0 silent",
+        "1 of 1 cases are as they must be",
+    ]
+
+
+def test_a_run_that_fails_is_an_error_and_leaves_its_log(tmp_path: Path) -> None:
+    """There is no checkpoint. Caught: the whole log as the error; no log."""
+    error = run(Folders(tmp_path, tmp_path), EAGER.shape, (), 5)["error"]
+    assert error.startswith("exit status 1: FileNotFoundError: ")
+    assert "\n" not in error
+    assert "Traceback" in (tmp_path / "run-5.log").read_text()
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_failed_runs_do_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], times: int
+) -> None:
+    """Those of one shape fail, timed ones too. Caught: an exit before result.json; status 0."""
+
+    def runs(_folders: Folders, shape: str, options: Any, _number: int) -> dict[str, Any]:
+        if shape != EAGER.shape:
+            return {"error": "exit status 1: ValueError: no"}
+        return ON if "--verify" in options else OFF
+
+    monkeypatch.setattr(table, "run", runs)
+    monkeypatch.setattr(table, "write_checkpoint", lambda *_: None)
+    monkeypatch.setattr(table, "installed_site", lambda: tmp_path)
+    monkeypatch.setattr(table, "tree_sha256", lambda _: "ab" * 32)
+    asked = ["--out", str(tmp_path / "out"), "--only", "int8", "--times", str(times)]
+    assert table.main(asked) == 3
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    names = [case.name for case in CASES if case.cache == INT8]
+    assert [line["case"] for line in result["table"]] == names
+    printed_lines = capsys.readouterr().out
+    assert all(f"ok  {name}" in printed_lines or f"BAD {name}" in printed_lines for name in names)
+    assert f"ok  {names[0]}: 6 of 6 equal" in printed_lines
+    assert f"BAD {names[4]}\n      exit status 1: ValueError: no\n" in printed_lines
+    assert result["tokens a second"] == (
+        {"error": "exit status 1: ValueError: no"} if times else {}
+    )
 
 
 def test_the_table_has_eager_and_graphs_each_with_a_control() -> None:
