@@ -6,7 +6,7 @@ long contexts, and the requests of kvarn.md §8.2 in every format, on a GPU alon
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.kernels.pairs import pairwise
@@ -178,6 +178,26 @@ def listed_cases(path: str | None = None) -> list[Case]:
         for name in FORMATS
         for head_dim in (64, 128, 256)
     ]
+
+
+def read_by_tma(case: Case) -> bool:
+    """Return whether path "tma" reads a case: it takes addresses of whole 16 bytes."""
+    return FORMATS[case.format].cache != "int8" and case.layout != "HND odd"
+
+
+def path_cases() -> list[Case]:
+    """Return some of the short calls, each with a path that reads it; nothing is refused here.
+
+    What path "tma" does not read is test_verify_refusals's.
+    """
+    small = small_cases()
+    chosen = {"tma": [case for case in small if read_by_tma(case)][::2], "pointer": small[::3]}
+    return [replace(case, path=path) for path, cases in chosen.items() for case in cases]
+
+
+def chosen_anyway(case: Case) -> bool:
+    """Return whether the interpreted kernel takes the path of a case by itself."""
+    return case.path == ("tma" if read_by_tma(case) else "pointer")
 
 
 # What path "int8" reads: tokens next to each other at 16 bytes, and so an even number of heads.

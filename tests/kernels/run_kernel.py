@@ -63,8 +63,13 @@ def run(
     return output
 
 
-def is_hopper(call: Call, *, precise: bool = False, path: str | None = None) -> bool:
-    """Return whether the kernel reads a call by path "int8"."""
+def path_taken(call: Call, path: str | None = None, *, precise: bool = False) -> str:
+    """Return the path by which the kernel reads a call."""
     arguments = {field.name: getattr(call, field.name) for field in fields(call)}
     asked = KernelCall(**arguments, output=call.query, precise=precise)
-    return choose_path(asked, scratch_for(call), path) == "int8"
+    return choose_path(asked, scratch_for(call), path)
+
+
+def is_hopper(call: Call, *, precise: bool = False, path: str | None = None) -> bool:
+    """Return whether the kernel reads a call by path "int8"."""
+    return path_taken(call, path, precise=precise) == "int8"

@@ -17,7 +17,16 @@ import torch
 
 from tests.kernels import bounds
 from tests.kernels.caches import Call, lay, make, running_total, views
-from tests.kernels.cases import FORMATS, Case, hopper_cases, listed_cases, long_cases, small_cases
+from tests.kernels.cases import (
+    FORMATS,
+    Case,
+    chosen_anyway,
+    hopper_cases,
+    listed_cases,
+    long_cases,
+    path_cases,
+    small_cases,
+)
 from tests.kernels.run_kernel import HUGE, NAN, ZERO, bits, is_hopper, parts, run, scratch_for
 
 pytestmark = [
@@ -55,19 +64,16 @@ def test_a_short_call_is_within_its_bounds(case: Case, device: str) -> None:
     check_parity(case, device)
 
 
-def reads(path: str, case: Case) -> bool:
-    """Whether a path reads a case: TMA takes addresses of whole 16 bytes."""
-    return path != "tma" or (FORMATS[case.format].cache != "int8" and case.layout != "HND odd")
+# What the kernel chooses itself is a short call, above, under the interpreter.
+FORCED = [
+    pytest.param(case, marks=[pytest.mark.gpu] if chosen_anyway(case) else [])
+    for case in path_cases()
+]
 
 
-@pytest.mark.parametrize("path", ["tma", "pointer"])
-@pytest.mark.parametrize("case", SMALL[::3], ids=str)
-def test_each_path_is_within_the_same_bounds(case: Case, path: str, device: str) -> None:
-    if not reads(path, case):
-        pytest.skip(f"path {path!r} does not read {case.format}, {case.layout}")
-    if device == "cpu" and (path == "tma" or not reads("tma", case)):
-        pytest.skip("what the kernel chooses itself under the interpreter")
-    check_parity(replace(case, path=path), device)
+@pytest.mark.parametrize("case", FORCED, ids=str)
+def test_each_path_is_within_the_same_bounds(case: Case, device: str) -> None:
+    check_parity(case, device)
 
 
 @pytest.mark.gpu

@@ -14,8 +14,8 @@ if None in (importlib.util.find_spec("torch"), importlib.util.find_spec("triton"
 import torch
 
 from tests.kernels.caches import Call, make
-from tests.kernels.cases import Case
-from tests.kernels.run_kernel import run, scratch_for
+from tests.kernels.cases import FORMATS, LAYOUTS, Case, read_by_tma
+from tests.kernels.run_kernel import path_taken, run, scratch_for
 
 pytestmark = pytest.mark.kernel
 
@@ -113,6 +113,21 @@ def test_a_path_that_is_none_and_one_that_does_not_read_the_cache_are_refused(de
         "path 'tma' does not read torch.int8 with strides (4352, 272, 136, 1) on this device; "
         "expected None or 'pointer'"
     )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_cases_that_are_paired_with_a_path_are_those_that_it_reads(
+    name: str, layout: str, device: str
+) -> None:
+    """Both ways. Caught: int8, or pages at any 8 bytes, taken for what path "tma" reads."""
+    case = Case((10,), (2,), name, layout=layout, head_dim=128, ratio=3)
+    call = make(case, device)
+    if not read_by_tma(case):
+        with pytest.raises(ValueError, match="path 'tma' does not read"):
+            path_taken(call, "tma", precise=FORMATS[name].precise)
+    elif scratch_for(call).device.has_tma:
+        assert path_taken(call, "tma", precise=FORMATS[name].precise) == "tma"
 
 
 def test_scratch_that_is_too_small_is_refused_and_does_not_grow(device: str) -> None:
