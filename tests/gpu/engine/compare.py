@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,7 @@ def error_bound(shape: Shape, cache: str) -> float:
         "fp8": LAYERS * E4M3,
         "int8_per_token_head": int8_codes(largest_value(shape)),
     }[cache]
-    return 2**0.5 * largest_logit(shape) * relative
+    return math.sqrt(2) * largest_logit(shape) * relative
 
 
 def int8_codes(largest: float) -> float:
@@ -50,7 +51,7 @@ def int8_codes(largest: float) -> float:
     1/127 of the largest channel. largest: its size, counted in channels of the code
     """
     step = largest / 127
-    return step * (ATTENTION / step) ** 0.5
+    return step * math.sqrt(ATTENTION / step)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ COUNT = 64
 PROMPT = repeat("edge of a block", 512, 256, COUNT, VOCABULARY)
 
 
-@pytest.fixture(scope="module", params=[SMALL, WIDE], ids=SHAPES)
+@pytest.fixture(scope="module", params=[SMALL, WIDE], ids=list(SHAPES))
 def shape(request: pytest.FixtureRequest) -> Shape:
     return request.param
 
@@ -152,7 +152,7 @@ def test_embeddings_have_one_norm_and_scales_of_keys_differ(
 @pytest.mark.parametrize(
     ("shape", "hidden", "queries", "keys"),
     [(SMALL, 512, 1024, 256), (WIDE, 768, 6144, 1024)],
-    ids=SHAPES,
+    ids=list(SHAPES),
     indirect=["shape"],
 )
 def test_a_checkpoint_has_the_tensors_of_its_config_the_same_each_time(
