@@ -10,7 +10,17 @@ import pytest
 
 from tests.gpu.engine.__main__ import SHAPES
 from tests.gpu.engine.compare import MOST_EXCLUDED, USUAL, error_bound
-from tests.gpu.engine.model import LOGIT, Shape, config, largest_logit, largest_value, weights
+from tests.gpu.engine.model import (
+    CONSTANT,
+    LOGIT,
+    ONE,
+    SQUARED_NORM,
+    Shape,
+    config,
+    largest_logit,
+    largest_value,
+    weights,
+)
 from tests.gpu.engine.prompts import Prompt, repeat
 
 if TYPE_CHECKING:
@@ -62,13 +72,26 @@ def say_best(
 def test_what_follows_is_copied_with_margins_over_the_bound(
     tensors: Mapping[str, Tensor], shape: Shape, bound: float, int8: bool
 ) -> None:
-    """Caught: a phase of 0 or 2 for that of the token before; keys of the present token.
-
-    And phases of the first pairs of a head of 256, which find the token before less surely.
-    """
+    """Caught: a phase of 0 or 2 for that of the token before; keys of the present token."""
     tokens, margin = say(tensors, PROMPT, shape, int8=int8)
     assert tokens == PROMPT.induced
     assert (margin <= bound).sum() <= MOST_EXCLUDED * COUNT / 2
+
+
+def test_the_token_before_has_the_same_score_in_heads_of_every_size(
+    tensors: Mapping[str, Tensor], shape: Shape
+) -> None:
+    """The sum of sizes times cosines, by distance. Caught: the first pairs of a head of 256."""
+    from tests.gpu.engine.forward import _rotate
+
+    query, key = (
+        tensors[f"model.layers.0.self_attn.{name}_proj.weight"].float()[: shape.head_dim, ONE]
+        for name in "qk"
+    )
+    query, key = (_rotate(row.expand(5, 1, -1))[:, 0] for row in (query, key))
+    normed = CONSTANT / (SQUARED_NORM / shape.hidden) ** 0.5
+    scores = (key.flip(0) @ query[4]) * normed**2 / shape.head_dim**0.5
+    assert scores.tolist() == pytest.approx([21.3, 27.5, 21.3, 6.9, -5.8], abs=0.2)
 
 
 def test_heads_of_another_number_and_size_copy_too() -> None:
