@@ -1,0 +1,80 @@
+"""The history of requests out of pages and rings, dequantised, still rotated; plain torch.
+
+The rule of reading: with `committed` tokens before a step, tile k < committed // group is read from
+its page, every later position from the ring. kvarn.md 11.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ..layout import TileLayout
+from .tiles import dequantise
+
+
+def gather(
+    tiles: torch.Tensor,
+    ring_keys: torch.Tensor,
+    ring_values: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    block_table: torch.Tensor,
+    committed: torch.Tensor,
+    ring_slot: torch.Tensor,
+    *,
+    layout: TileLayout,
+    start: int,
+) -> None:
+    """Write the positions start … start + N - 1 of each request's committed history.
+
+    keys, values: [requests, N, num_kv_heads, head_dim] fp16 or bf16; all of it is written, rows
+        from `committed` on and those of a request whose ring slot is negative with zeros
+    block_table: [requests, max_blocks] int32, in blocks of `group` tokens
+    committed: [requests] int32, tokens before this step; ring_slot: [requests] int32
+    The other arguments are those of `pack`.
+    """
+    count = keys.shape[1]
+    for request, (tokens, slot) in enumerate(
+        zip(committed.tolist(), ring_slot.tolist(), strict=True)
+    ):
+        keys[request], values[request] = 0, 0
+        end = min(tokens, start + count)
+        if slot < 0 or end <= start:
+            continue
+        rings = (ring_keys[slot], ring_values[slot])
+        found = history(tiles, *rings, block_table[request], tokens, start, end, layout)
+        keys[request, : end - start], values[request, : end - start] = found
+
+
+def history(
+    tiles: torch.Tensor,
+    ring_key: torch.Tensor,
+    ring_value: torch.Tensor,
+    blocks: torch.Tensor,
+    committed: int,
+    start: int,
+    end: int,
+    layout: TileLayout,
+    dtype: torch.dtype = torch.float64,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the keys and values of positions start … end - 1 of one request, rotated.
+
+    ring_key, ring_value: [ring_rows, num_kv_heads, head_dim], of the request
+    Both results: [end - start, num_kv_heads, head_dim] of `dtype`. Only positions past the packed
+    tiles are read from the ring, be they committed or not.
+    """
+    packed = committed // layout.group * layout.group
+    position = torch.arange(start, end, device=tiles.device)
+    old, new = position[position < packed], position[position >= packed]
+    records = tiles[blocks[old // layout.group].long().unique_consecutive()]
+    heads = tiles.shape[1]
+    results = []
+    for read, ring in zip(
+        dequantise(records.flatten(0, 1), layout, dtype), (ring_key, ring_value), strict=True
+    ):
+        # [blocks, heads, group, D] to tokens, of which the first block's may be before `start`
+        tokens = read.unflatten(0, (-1, heads)).transpose(1, 2).flatten(0, 1)
+        first = start % layout.group
+        rows = ring[new % ring.shape[0]].to(dtype)
+        results.append(torch.cat([tokens[first : first + len(old)], rows]))
+    return results[0], results[1]
