@@ -63,18 +63,15 @@ def history(
     Both results: [end - start, num_kv_heads, head_dim] of `dtype`. Only positions past the packed
     tiles are read from the ring, be they committed or not.
     """
-    packed = committed // layout.group * layout.group
-    position = torch.arange(start, end, device=tiles.device)
-    old, new = position[position < packed], position[position >= packed]
-    records = tiles[blocks[old // layout.group].long().unique_consecutive()]
-    heads = tiles.shape[1]
+    group, heads = layout.group, tiles.shape[1]
+    packed = committed // group * group
+    pages = blocks[start // group : -(-min(end, packed) // group)].long()
+    read = dequantise(tiles[pages].flatten(0, 1), layout, dtype)
+    new = torch.arange(max(start, packed), end, device=tiles.device)
     results = []
-    for read, ring in zip(
-        dequantise(records.flatten(0, 1), layout, dtype), (ring_key, ring_value), strict=True
-    ):
-        # [blocks, heads, group, D] to tokens, of which the first block's may be before `start`
-        tokens = read.unflatten(0, (-1, heads)).transpose(1, 2).flatten(0, 1)
-        first = start % layout.group
-        rows = ring[new % ring.shape[0]].to(dtype)
-        results.append(torch.cat([tokens[first : first + len(old)], rows]))
+    for rows, ring in zip(read, (ring_key, ring_value), strict=True):
+        # [pages, heads, group, D] to tokens, the first of which may be before `start`
+        tokens = rows.unflatten(0, (-1, heads)).transpose(1, 2).flatten(0, 1)
+        old = tokens[start % group :][: max(min(end, packed) - start, 0)]
+        results.append(torch.cat([old, ring[new % ring.shape[0]].to(dtype)]))
     return results[0], results[1]

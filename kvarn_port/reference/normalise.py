@@ -6,8 +6,8 @@ tokens, in one of values the other way round.
 
 The deviation is that of a sample (n - 1), in two passes: the mean, then squares of differences from
 it. The first channel of rotated keys carries their mean, so that it may be many deviations from 0,
-where E[x²] - mean² in float32 loses its digits. Largest relative error against float64 in 4,096 rows
-of 128 normal samples, by mean over deviation (CPU, torch 2.13):
+where E[x²] - mean² in float32 loses its digits. Largest relative error against float64 in 4,096
+rows of 128 normal samples, by mean over deviation (CPU, torch 2.13):
 
     mean / deviation      1       10      100     300     1000    3000
     E[x²] - mean²         3e-7    3e-5    3e-3    3e-2    2e-1    1.3
