@@ -81,18 +81,19 @@ def normalise(
 def usual_deviation(tiles: torch.Tensor) -> torch.Tensor:
     """Return the geometric mean of the deviations of rows, or of columns if it is smaller: [n].
 
-    Zeros are left out; of a tile without others it is 1. The deviation of the whole tile follows
-    the largest token, and leaves all others under the least scale: of 128 tokens one 10⁵ times as
-    large made the error of the keys of the others 2.8 of them, here 0.099 as without that token.
+    Zeros are left out, as of equal tokens; without others it is infinite. The deviation of the
+    whole tile follows the largest token and leaves all others under the least scale: one of 128
+    tokens 10⁵ times as large made the relative error of the keys of the others 2.8, here 0.099 as
+    without that token.
     """
     return torch.minimum(_geometric_mean(deviation(tiles, 1)), _geometric_mean(deviation(tiles, 2)))
 
 
 def _geometric_mean(deviations: torch.Tensor) -> torch.Tensor:
-    """Return the geometric mean of what is not 0 in each row, 1 where all is, NaN stays: [n]."""
+    """Return the geometric mean of what is not 0 in each row, inf where all is: [n]; NaN stays."""
     none = deviations == 0
-    logs = torch.where(none, 0.0, deviations.log())
-    return (logs.sum(1) / (~none).sum(1).clamp(min=1)).exp()
+    mean = torch.where(none, 0.0, deviations.log()).sum(1) / (~none).sum(1)
+    return torch.where(none.all(1), torch.inf, mean.exp())
 
 
 def _balance(tiles: torch.Tensor, iterations: int) -> Normalised:
