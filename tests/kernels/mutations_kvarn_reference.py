@@ -52,22 +52,16 @@ MUTATIONS = (
         "codes * preset.value_bits, channels",
     ),
     _mutation(
-        "layout-power-of-two-over",
+        "layout-power-of-two-under",
         LAYOUT,
         "1 << (slot_bytes - 1).bit_length()",
-        "1 << slot_bytes.bit_length()",
+        "1 << slot_bytes.bit_length() - 1",
     ),
     _mutation(
         "layout-fp8-cost-let-through",
         LAYOUT,
         "slot_bytes >= 2 * head_dim",
         "slot_bytes > 2 * head_dim",
-    ),
-    _mutation(
-        "layout-fp8-cost-never-allowed",
-        LAYOUT,
-        "2 * head_dim and not allow_fp8_cost",
-        "2 * head_dim",
     ),
     _mutation("ring-rows-one-fewer", LAYOUT, "+ max_verify_len - 1\n", "+ max_verify_len - 2\n"),
     _mutation("ring-rows-one-more", LAYOUT, "+ max_verify_len - 1\n", "+ max_verify_len\n"),
@@ -259,7 +253,6 @@ MUTATIONS = (
         TILES,
         "values.float(), layout.value_bits, iterations, mode",
         "values.float(), layout.value_bits, iterations",
-        by="attention",
     ),
     # pack
     _mutation(

@@ -65,7 +65,7 @@ def call(preset: str, head_dim: int, kv_heads: int, ratio: int) -> Call:
     packed = [(seq - q) // group for seq, (_, q) in zip(lens, REQUESTS, strict=True)]
     pages = torch.randperm(sum(packed) + 4, generator=random)
     tiles = torch.full((len(pages), kv_heads, layout.tile_bytes + 32), 255, dtype=torch.uint8)
-    block_table = torch.full((len(lens), max(lens) // group + 2), 2**30, dtype=torch.int32)
+    block_table = torch.full((len(lens), max(lens) // group + 2), int(pages[-1]))
     slots = torch.randperm(len(lens) + 1, generator=random)[: len(lens)]
     rings = torch.full((2, len(lens) + 1, rows, kv_heads, head_dim), torch.nan).half()
     keys, values, taken = [], [], 0
@@ -93,7 +93,7 @@ def call(preset: str, head_dim: int, kv_heads: int, ratio: int) -> Call:
         tiles,
         rings[0],
         rings[1],
-        block_table,
+        block_table.to(torch.int32),
         torch.tensor([0, *query_lens.cumsum(0)], dtype=torch.int32),
         torch.tensor(lens, dtype=torch.int32),
         slots.to(torch.int32),
@@ -147,9 +147,10 @@ def test_it_is_a_dense_softmax_over_keys_that_were_never_rotated(
     preset: str, head_dim: int, kv_heads: int, ratio: int, causal: bool
 ) -> None:
     """float64 both ways: some thousand roundings of 2⁻⁵³. What the rule of reading does not reach
-    is NaN, a page that does not exist, or a row of another request."""
-    # causal-one-late, causal-one-early, flat-limit-of-the-query, kv-head-by-remainder,
-    # output-stays-rotated, softmax-unscaled, history-a-tile-more, history-a-tile-less, ring-by-page
+    is NaN or a row of another request."""
+    # causal-one-late, causal-one-early, never-causal, flat-limit-of-the-query, values-for-keys,
+    # output-stays-rotated, softmax-unscaled, history-a-tile-more, history-a-tile-less,
+    # ring-by-page, all-tiles-of-the-sequence, ring-of-slot-0, heads-as-tokens
     made = call(preset, head_dim, kv_heads, ratio)
     output = torch.full(made.query.shape, torch.nan, dtype=torch.float64)
     assert attention(made, output, causal=causal) is output
@@ -183,6 +184,7 @@ def test_rows_of_nobody_stay_and_those_of_a_padded_request_are_zero() -> None:
 
 
 def test_too_long_queries_and_too_small_rings_are_refused() -> None:
+    # ring-one-row-short-allowed
     made = call("kvarn_k4v2_g64", 64, 1, 1)
     output = torch.zeros(made.query.shape)
     message = r"^the ring has 80 rows, tiles of 64 and 18 query tokens need 81$"
@@ -244,7 +246,7 @@ def filled_pages(made: Step) -> list[int]:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_step_packs_the_tiles_that_it_fills_and_keeps_its_last_rows(preset: str) -> None:
-    # record-of-another-page, tail-of-the-ring, bytes-past-the-tile
+    # page-of-the-tile-after, tail-of-the-ring, bytes-past-the-tile
     group = PRESETS[preset].group
     made = step(preset, group + 16)
     made.run(0, 2 * group + 9)
@@ -261,7 +263,7 @@ def test_a_step_packs_the_tiles_that_it_fills_and_keeps_its_last_rows(preset: st
 
 def test_rows_before_the_step_come_from_the_ring_as_it_was() -> None:
     """Positions 60 to 129 are stored at rows 60 to 79 and 0 to 49, over what tile 0 needs."""
-    # store-before-pack, ring-rows-of-the-step
+    # store-before-pack, rows-of-the-step-one-late
     made = step()
     made.run(0, 60)
     assert filled_pages(made) == []
@@ -301,7 +303,7 @@ def test_a_step_that_fills_nothing_only_stores() -> None:
 
 
 def test_tokens_without_a_slot_and_padded_requests_write_nothing() -> None:
-    # negative-slot-written, padded-request-written
+    # negative-slot-packed, negative-slot-stored, padded-request-written
     made = step()
     made.run(0, 70, ring_slot=torch.tensor([-1]))
     made.run(0, 70, slot_mapping=torch.full((70,), -1))
@@ -334,7 +336,7 @@ def test_a_step_over_the_maximum_is_refused() -> None:
 def test_history_is_gathered_from_pages_and_ring_with_zeros_after_it(
     start: int, dtype: torch.dtype
 ) -> None:
-    # gather-zeros-only-where-empty, gather-start-of-the-tile, history-a-tile-more
+    # gather-leaves-what-is-empty, gather-past-the-committed, gather-start-of-the-tile
     made = call("kvarn_k4v2_g64", 64, 2, 1)
     committed = torch.tensor([seq - q for seq, q in REQUESTS], dtype=torch.int32)
     made.ring_slot[5] = -1
@@ -353,6 +355,7 @@ def test_history_is_gathered_from_pages_and_ring_with_zeros_after_it(
 
 def test_a_long_step_that_is_stored_leaves_the_open_tile_in_its_page() -> None:
     """60 rows are committed; rows 0 to 49 of the ring hold positions 80 to 129 after the step."""
+    # gather-deaf-to-the-store
     made = step()
     made.run(0, 60)
     made.run(60, 130)
@@ -383,7 +386,8 @@ def segments(count: int) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_segments_are_merged_into_attention_over_all_of_them(count: int) -> None:
-    # merge-by-base-two, merge-without-the-sum, merge-stays-rotated
+    # merge-by-base-two, merge-without-the-sum, merge-without-a-maximum, merge-stays-rotated,
+    # merge-heads-as-tokens
     outputs, lses, whole = segments(count)
     output = torch.full((5, 3, 64), torch.nan, dtype=torch.float64)
     assert merge(outputs, lses, output, unrotate=False) is output
