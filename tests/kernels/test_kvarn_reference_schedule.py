@@ -2,7 +2,7 @@
 
 Rows hold numbers that stand for all tokens up to them, and a record here is these numbers, so that
 each input of attention says what was put there. Comments name the mutations of
-`mutations_kvarn_reference.py` that a comparison catches.
+`mutations_kvarn_reference_step.py` that a comparison catches.
 """
 
 from __future__ import annotations
