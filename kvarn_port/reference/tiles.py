@@ -1,0 +1,135 @@
+"""Packed records of KVarN from rotated rows, and rows from records; plain torch.
+
+Keys are quantised per channel, values per token, each after `normalise`; the scale of the other
+axis is stored beside. kvarn.md 1.4 and 2; `kvarn_port.layout` has the offsets.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ..layout import TileLayout
+from .normalise import ITERATIONS, normalise
+from .rotate import to_float16
+
+STEP_MIN = 1e-10
+
+
+def quantise(
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    layout: TileLayout,
+    iterations: int = ITERATIONS,
+    mode: str = "reference",
+) -> torch.Tensor:
+    """Return the records of n tiles, [n, tile_bytes] uint8.
+
+    keys, values: [n, group, head_dim] float16 or float32, rotated and finite. A value that is not
+    makes NaN of its channel of keys, of its token of values (kvarn.md 1.5)
+
+    Raises ValueError where a shape is not that of the layout.
+    """
+    for rows in (keys, values):
+        if rows.shape[1:] != (layout.group, layout.head_dim):
+            raise ValueError(
+                f"a tile is {list(rows.shape[1:])}, expected "
+                f"[group {layout.group}, head_dim {layout.head_dim}]"
+            )
+    records = torch.empty(len(keys), layout.tile_bytes, dtype=torch.uint8, device=keys.device)
+    codes, scale, zero_point, token_scale = quantised(
+        keys.transpose(1, 2).float(), layout.key_bits, iterations, mode
+    )
+    _write(records, layout.key_codes, pack_codes(codes, layout.key_bits).flatten(1))
+    _write(records, layout.key_channel_scale, scale)
+    _write(records, layout.key_zero_point, zero_point)
+    _write(records, layout.key_token_scale, token_scale)
+    codes, scale, zero_point, channel_scale = quantised(
+        values.float(), layout.value_bits, iterations, mode
+    )
+    _write(records, layout.value_codes, pack_codes(codes, layout.value_bits).flatten(1))
+    _write(records, layout.value_channel_scale, channel_scale)
+    _write(records, layout.value_token_scale, scale)
+    _write(records, layout.value_zero_point, zero_point)
+    return records
+
+
+def quantised(
+    tiles: torch.Tensor, bits: int, iterations: int = ITERATIONS, mode: str = "reference"
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return what is stored of tiles [n, rows, columns] float32 whose rows are quantised.
+
+    codes [n, rows, columns] uint8; scale, zero_point [n, rows] float16; column_scale [n, columns]
+    float16: tile = (code · scale + zero_point) · column_scale. Codes are of unrounded scales.
+    Scales are clamped to ±65504: without, a zero point could be infinite and its row NaN.
+    """
+    found = normalise(tiles, iterations=iterations, mode=mode)
+    codes, step, low = round_to_nearest(found.balanced, bits)
+    scale, zero_point = found.row_scale * step, found.row_scale * low
+    return codes, to_float16(scale), to_float16(zero_point), to_float16(found.column_scale)
+
+
+def round_to_nearest(
+    balanced: torch.Tensor, bits: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return codes [n, rows, columns] uint8, and step and low [n, rows]: row = code · step + low.
+
+    A step is the range of its row over 2^bits - 1, at least 1e-10. Halves go to the even code. A
+    row with a NaN has codes 0, and step and low NaN.
+    """
+    last = 2**bits - 1
+    low, high = balanced.amin(2), balanced.amax(2)
+    step = ((high - low) / last).clamp(min=STEP_MIN)
+    codes = ((balanced - low[..., None]) / step[..., None]).round().clamp(0, last)
+    return codes.nan_to_num(nan=0.0).to(torch.uint8), step, low
+
+
+def pack_codes(codes: torch.Tensor, bits: int) -> torch.Tensor:
+    """Return codes [..., m] uint8 as bytes [..., m · bits / 8], the first in the lowest bits."""
+    each = 8 // bits
+    shift = bits * torch.arange(each, dtype=torch.uint8, device=codes.device)
+    apart = codes.unflatten(-1, (-1, each)) << shift
+    return apart.sum(-1, dtype=torch.uint8)
+
+
+def unpack_codes(packed: torch.Tensor, bits: int) -> torch.Tensor:
+    """Return the codes [..., m · 8 / bits] uint8 of bytes [..., m]."""
+    shift = bits * torch.arange(8 // bits, dtype=torch.uint8, device=packed.device)
+    return ((packed[..., None] >> shift) & (2**bits - 1)).flatten(-2)
+
+
+def dequantise(
+    records: torch.Tensor, layout: TileLayout, dtype: torch.dtype = torch.float64
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return keys and values, rotated, each [n, group, head_dim] of `dtype`, computed in it.
+
+    records: [n, tile_bytes or more] uint8
+    """
+    group, head_dim = layout.group, layout.head_dim
+
+    def scale(at: int, count: int) -> torch.Tensor:
+        return _float16(records, at, count).to(dtype)
+
+    def codes(at: int, rows: int, columns: int, bits: int) -> torch.Tensor:
+        packed = records[:, at : at + rows * columns * bits // 8]
+        return unpack_codes(packed, bits).unflatten(1, (rows, columns)).to(dtype)
+
+    keys = codes(layout.key_codes, head_dim, group, layout.key_bits)
+    keys = keys * scale(layout.key_channel_scale, head_dim)[:, :, None]
+    keys = keys + scale(layout.key_zero_point, head_dim)[:, :, None]
+    keys = keys * scale(layout.key_token_scale, group)[:, None, :]
+    values = codes(layout.value_codes, group, head_dim, layout.value_bits)
+    values = values * scale(layout.value_token_scale, group)[:, :, None]
+    values = values + scale(layout.value_zero_point, group)[:, :, None]
+    values = values * scale(layout.value_channel_scale, head_dim)[:, None, :]
+    return keys.transpose(1, 2).contiguous(), values
+
+
+def _write(records: torch.Tensor, at: int, field: torch.Tensor) -> None:
+    """Put bytes or float16, [n, …], into the records from byte `at` on."""
+    written = field.contiguous().view(torch.uint8)
+    records[:, at : at + written.shape[1]] = written
+
+
+def _float16(records: torch.Tensor, at: int, count: int) -> torch.Tensor:
+    """Return `count` float16 from byte `at` of each record on, [n, count]."""
+    return records[:, at : at + 2 * count].contiguous().view(torch.float16)
