@@ -81,7 +81,7 @@ def test_the_reference_is_within_the_bounds_of_what_records_say() -> None:
     assert bounds.worst(rotated, exact) <= 1
 
 
-@pytest.mark.parametrize(("query_len", "ratio"), [(64, 1), (9, 8), (33, 2), (3, 40)])
+@pytest.mark.parametrize(("query_len", "ratio"), [(64, 1), (33, 1), (3, 24)])
 @pytest.mark.parametrize("precise", [False, True])
 def test_any_number_of_query_rows_is_served(
     query_len: int, ratio: int, precise: bool, device: str
@@ -91,6 +91,16 @@ def test_any_number_of_query_rows_is_served(
     check_parity(case, device)
 
 
+def test_the_sum_of_weights_that_is_taken_off_is_that_of_the_rounded_ones(device: str) -> None:
+    # Codes are 7 and 8, half a step off the middle; few weights make up a row's sum. As they are
+    # multiplied, 7 and 8, their rounding would show fifteen times as much.
+    case = TileCase((200,), (1,), "kvarn_k4v4_g64", ratio=8, inputs="middle codes", seed=33)
+    made = make(case, device)
+    exact = tile_bounds.truth(made, torch.float32).rows(1)
+    # centred-by-unrounded-weights: several times each bound
+    assert bounds.worst(tile_bounds.framed(run(made.call)[:1]), exact) <= 1
+
+
 # 1,300 pages 3.7 MB apart: bytes from the first to the last pass 2³¹. Under the interpreter the
 # memory between is never touched.
 PAGES, STRIDE = 1_300, 3_661_056  # bytes
@@ -98,9 +108,7 @@ LAST, FIRST = list(range(1_294, 1_300)), list(range(6))
 
 
 @pytest.mark.parametrize("precise", [False, True])
-def test_pages_and_slots_past_two_to_the_31_give_the_same_bits(
-    precise: bool, device: str
-) -> None:
+def test_pages_and_slots_past_two_to_the_31_give_the_same_bits(precise: bool, device: str) -> None:
     case = TileCase((370,), (2,), "kvarn_k4v2_g64", ratio=2, precise=precise, seed=32)
     near = make(case, device, pages=[FIRST])
     call, layout = near.call, near.call.layout
@@ -152,7 +160,7 @@ def in_order(call: TileArguments, order: list[int]) -> TileArguments:
 
 
 DETERMINED = [
-    TileCase((290, 37, 500), (5, 2, 8), preset, kv_heads=1, ratio=3, precise=precise, seed=77)
+    TileCase((290, 37, 330), (5, 2, 8), preset, kv_heads=1, ratio=2, precise=precise, seed=77)
     for preset, precise in (("kvarn_k4v2_g64", False), ("kvarn_k4v4_g64", True))
 ]
 DETERMINED += [

@@ -13,7 +13,8 @@ roundoff of the operands of the dots (2⁻¹¹ float16; precise: 2⁻²⁴), all
 - A weight times A is rounded, in units in which the tile's largest A is at least 2¹⁴: η is
   2⁻²⁵ / 2¹⁴ of that A. l sums the unrounded p. The dot takes codes as they are, and mid times the
   sum of the rounded weights is taken off: the rounding shows as if codes were centred, that of
-  float32 sums (γ) as if they were not. In the ring, A|code − mid|·C and the like are |v|, η is 2⁻²⁵.
+  float32 sums (γ) as if they were not. In the ring A|code − mid|·C and the like are |v|, and η is
+  2⁻²⁵.
 - ε moves each weight by e^ε, and what moves all alike cancels: hence v − out.
 - Rotating back is a sum of ±1: of float32 roundings γ of the sum of all |out|.
 
@@ -75,9 +76,7 @@ class Tokens:
 def packed_tokens(fields: Fields, bits: int, kv_heads: int) -> Tokens:
     """Return the tokens of records of one request, head after head of each tile."""
     double, mid = torch.float64, (2**bits - 1) / 2
-    scale, low, token = (
-        x.to(double) for x in (fields.key_scale, fields.key_low, fields.key_token)
-    )
+    scale, low, token = (x.to(double) for x in (fields.key_scale, fields.key_low, fields.key_token))
     scale, low, token = scale[:, None], low[:, None], token[:, :, None]
     bare = fields.key_codes.to(double) * scale + low
     codes, channel = fields.value_codes.to(double), fields.value_channel.to(double)[:, None]
@@ -137,9 +136,8 @@ def truth(made: Made, output: torch.dtype, *, precise: bool = False) -> Truth:
     if output == torch.float32:
         return Truth(exact, bound + gamma * exact.abs().sum(-1, keepdim=True))
     exact_out = exact @ hadamard(head_dim, exact.device)
-    bound = (bound.sum(-1, keepdim=True) + gamma * exact.abs().sum(-1, keepdim=True)) / head_dim**0.5
-    bound = bound + ROUNDOFF[output] * (exact_out.abs() + bound) + LOST[output]
-    return Truth(exact_out, bound * (exact.abs().sum(-1, keepdim=True) > 0))
+    bound = (bound + gamma * exact.abs()).sum(-1, keepdim=True) / head_dim**0.5
+    return Truth(exact_out, bound + ROUNDOFF[output] * (exact_out.abs() + bound) + LOST[output])
 
 
 def framed(output: torch.Tensor) -> torch.Tensor:

@@ -17,6 +17,7 @@ from tests.kernels.tile_cases import Counts, TileCase
 
 SPARE_PAGES = 3  # of nobody; the unused ends of the block table point to one
 SPARE_SLOTS = 2
+PEAKED = ("peaked", "middle codes")
 PADDING_TOKENS = 3  # query rows of no request, as a CUDA graph's batch has them
 
 
@@ -116,6 +117,11 @@ def _fields(case: TileCase, layout: TileLayout, count: int, random: torch.Genera
         shape = (count, layout.group, layout.head_dim)
         return torch.randint(0, 2**bits, shape, dtype=torch.uint8, generator=random)
 
+    def value_codes() -> torch.Tensor:
+        found = codes(preset.value_bits)
+        middle = 2 ** (preset.value_bits - 1) - 1
+        return middle + (found & 1) if case.inputs == "middle codes" else found
+
     def low(scales: torch.Tensor, bits: int) -> torch.Tensor:
         return scales * (0.3 * torch.randn(scales.shape, generator=random) - (2**bits - 1) / 2)
 
@@ -133,7 +139,7 @@ def _fields(case: TileCase, layout: TileLayout, count: int, random: torch.Genera
     found += (value_scale * size, value_low * size)
     key_scale, key_low, key_token, channel, value_scale, value_low = (x.half() for x in found)
     return Fields(
-        codes(4), key_scale, key_low, key_token, codes(preset.value_bits), channel, value_scale,
+        codes(4), key_scale, key_low, key_token, value_codes(), channel, value_scale,
         value_low,
     )  # fmt: skip
 
@@ -223,5 +229,5 @@ def _query(case: TileCase, random: torch.Generator) -> torch.Tensor:
     """
     heads = case.kv_heads * case.ratio
     shape = (sum(case.query_lens) + PADDING_TOKENS, heads + 2 * case.kv_heads, case.head_dim)
-    query = torch.randn(shape, generator=random) * (10 if case.inputs == "peaked" else 1)
+    query = torch.randn(shape, generator=random) * (10 if case.inputs in PEAKED else 1)
     return query.half()[:, :heads]
