@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.kernels.cases import hopper_cases
 from tests.kernels.hopper_mutations import HANDFUL, HOPPER_MUTATIONS
-from tests.kernels.mutate import PARITY, QUICK, REFERENCE, ROOT, Found, mutated, parsed, stages
+from tests.kernels.mutate import (
+    KVARN_MUTATIONS,
+    PARITY,
+    QUICK,
+    REFERENCE,
+    ROOT,
+    Found,
+    mutated,
+    parsed,
+    stages,
+)
 from tests.kernels.mutations import MUTATIONS, Mutation
 
-ALL = (*MUTATIONS, *HOPPER_MUTATIONS)
+ALL = (*MUTATIONS, *HOPPER_MUTATIONS, *KVARN_MUTATIONS)
 SOME = Mutation("some", "a.py", "1 + 2", "1 - 2")
 
 
@@ -27,11 +38,23 @@ def test_what_a_mutation_replaces_is_there_and_leaves_python(mutation: Mutation)
     assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
 
 
+def named_by_comments(file: str) -> set[str]:
+    """What the comments of a file of tests have that looks like the name of a mutation."""
+    comments = re.findall(r"^ *# (.*)$", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+    return set(re.findall(r"\b[a-z][a-z0-9]*(?:-[a-z0-9]+)+\b", "\n".join(comments)))
+
+
 def test_comments_of_the_tests_of_parity_name_mutations_that_are_tried() -> None:
-    comments = re.findall(r"^ *# (.*)$", (ROOT / PARITY).read_text(encoding="utf-8"), re.MULTILINE)
-    named = set(re.findall(r"\b[a-z][a-z0-9]*(?:-[a-z0-9]+)+\b", "\n".join(comments)))
+    named = named_by_comments(PARITY)
     assert "causal-late" in named
     assert named <= {mutation.name for mutation in MUTATIONS}
+
+
+def test_comments_of_the_tests_of_kvarns_references_name_mutations_that_are_tried() -> None:
+    files = [f"tests/kernels/{path.name}" for path in Path(__file__).parent.glob("test_kvarn_ref*")]
+    named = set().union(*map(named_by_comments, (*files, "tests/kernels/test_layout.py")))
+    assert "store-before-pack" in named
+    assert named <= {mutation.name for mutation in KVARN_MUTATIONS}
 
 
 @pytest.mark.parametrize(("source", "count"), [("3 + 4", 0), ("1 + 2, 1 + 2", 2)])
@@ -48,6 +71,8 @@ def test_each_mutation_is_tried_with_the_tests_that_may_see_it() -> None:
     assert stages(kernel) == [(*marked, "-k", QUICK, PARITY), (*marked, PARITY)]
     assert stages(named) == [(*marked, "-k", "company", PARITY), (*marked, PARITY)]
     assert stages(reference) == [(*marked, REFERENCE)]
+    files = Mutation("f", reference.file, "a", "b", tests=("first.py", "second.py"))
+    assert stages(files) == [(*marked, "first.py"), (*marked, "second.py")]
 
 
 def test_on_a_gpu_each_is_tried_with_a_handful_of_the_cases_of_its_path() -> None:
