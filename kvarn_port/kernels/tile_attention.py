@@ -36,9 +36,32 @@ try:  # Gluon is in Triton 3.6 and later
 except ImportError:
     tile_hopper = None
 
-__all__ = ["Scratch", "tile_attention"]
+__all__ = ["Scratch", "allocate_scratch", "tile_attention"]
 
 PATHS = {"hopper": tile_hopper, "pointer": tile_attend}  # the fastest first
+
+
+def allocate_scratch(
+    *,
+    max_requests: int,
+    max_query_len: int,
+    num_query_heads: int,
+    num_kv_heads: int,
+    head_dim: int,
+    device: torch.device | str,
+) -> Scratch:
+    """Return scratch for every call within these maxima, on either path; it never grows.
+
+    The path for Hopper always has a split of its own for the ring, and so two a query tile.
+    """
+    return Scratch.allocate(
+        max_requests=2 * max_requests,
+        max_query_len=max_query_len,
+        num_query_heads=num_query_heads,
+        num_kv_heads=num_kv_heads,
+        head_dim=head_dim,
+        device=device,
+    )
 
 
 def tile_attention(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kvarn_port.kernels.tile_attention import Scratch, tile_attention
+from kvarn_port.kernels.tile_attention import Scratch, allocate_scratch, tile_attention
 from tests.kernels.run_kernel import NAN, parts, poison
 from tests.kernels.tile_caches import TileArguments
 
@@ -18,7 +18,7 @@ def scratch_for(call: TileArguments, **more: int) -> Scratch:
         "num_kv_heads": call.tiles.shape[1],
         "head_dim": call.query.shape[2],
     }
-    return Scratch.allocate(**(sizes | more), device=call.query.device)
+    return allocate_scratch(**(sizes | more), device=call.query.device)
 
 
 def run(

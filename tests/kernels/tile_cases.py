@@ -131,6 +131,28 @@ def long_cases(path: str | None = None) -> list[TileCase]:
     ]
 
 
+# What the path for Hopper reads: one layout, float16 operands, up to 64 query heads a key head.
+HOPPER: Mapping[str, tuple[Any, ...]] = {
+    **SMALL,
+    "requests": (
+        *((seq, (q,) * len(seq), ()) for seq, q in LONG_REQUESTS),
+        *requests_for(128).values(),
+    ),
+    "preset": ("kvarn_k4v2_g128",),
+    "head_dim": (256,),
+    "heads": ((3, 1), (1, 4), (4, 6), (1, 8), (8, 8), (2, 16), (1, 24), (1, 64)),
+    "arithmetic": (("float32", False), ("bfloat16", False), ("float16", False)),
+}
+
+
+def hopper_cases() -> list[TileCase]:
+    """Return the calls of the path for Hopper, which show every pair of HOPPER's values."""
+    return [
+        _case(row, row["requests"], "hopper", 3000 + number)
+        for number, row in enumerate(pairwise(HOPPER))
+    ]
+
+
 def _case(
     row: dict[str, Any], requests: tuple[Counts, Counts, Counts], path: str | None, seed: int
 ) -> TileCase:
