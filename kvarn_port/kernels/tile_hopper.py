@@ -50,7 +50,6 @@ from .verify_scratch import Scratch
 
 STAGES = 2
 TILES_PER_SPLIT = 2
-MOST_SPLITS = 64  # that the second stage reads at a time
 KEY_BYTES = gl.constexpr(256 * 64)  # of the codes of a tile
 VALUE_BYTES = gl.constexpr(128 * 64)
 
@@ -82,7 +81,7 @@ def choose_plan(call: TileCall, device: Device) -> Plan:
         block_n=call.layout.group,
         rows=used,
         tiles=tiles,
-        splits=max(2, min(splits, MOST_SPLITS)),
+        splits=max(2, splits),
         warps=4 if few else 8,
         stages=STAGES,
         tiles_per_split=TILES_PER_SPLIT,
@@ -104,7 +103,7 @@ def attend(call: TileCall, plan: Plan, scratch: Scratch) -> None:
         RATIO=call.shape.ratio, ROWS=plan.rows, N=plan.block_m, M=max(16, plan.block_m),
         A_K=layout.key_channel_scale, Z_K=layout.key_zero_point, T_K=layout.key_token_scale,
         C_V=layout.value_channel_scale, A_V=layout.value_token_scale, STAGES=plan.stages,
-        KC=64 if few else 16, TC=32 if few else 16, W=plan.warps, WGMMA=not few,
+        KC=64 if few else 16, TC=64 if few else 16, W=plan.warps, WGMMA=not few,
         CAUSAL=call.causal, num_warps=plan.warps,
     )  # fmt: skip
 
@@ -357,7 +356,7 @@ def _stretch(
     N: gl.constexpr, KC: gl.constexpr, TC: gl.constexpr, W: gl.constexpr, S: gl.constexpr,
     WGMMA: gl.constexpr,
 ):  # fmt: skip
-    """The values of a tile and the scores of the next; words are read a piece ahead."""
+    """The values of a tile and the scores of the next; with wgmma words are read a piece ahead."""
     G: gl.constexpr = 128
     D: gl.constexpr = 256
     EACH: gl.constexpr = D // KC // (G // TC)
@@ -367,16 +366,20 @@ def _stretch(
     next_keys = read(key_words, key_scales, key_zeros, 0, KC, W)
     for h in gl.static_range(G // TC):
         values = next_values
-        if h < G // TC - 1:
+        if WGMMA and h < G // TC - 1:
             next_values = read(value_words, value_scales, zeros, h + 1, TC, W)
         out_0, out_1 = add_values(
             values, channels, weights, value_shift, out_0, out_1, h, TC, S, W, WGMMA
         )
+        if not WGMMA and h < G // TC - 1:
+            next_values = read(value_words, value_scales, zeros, h + 1, TC, W)
         for k in gl.static_range(EACH):
             keys = next_keys
-            if h * EACH + k < D // KC - 1:
+            if WGMMA and h * EACH + k < D // KC - 1:
                 next_keys = read(key_words, key_scales, key_zeros, h * EACH + k + 1, KC, W)
             s = add_scores(keys, query, key_shift, s, h * EACH + k, KC, S, WGMMA)
+            if not WGMMA and h * EACH + k < D // KC - 1:
+                next_keys = read(key_words, key_scales, key_zeros, h * EACH + k + 1, KC, W)
         if WGMMA:
             if h < G // TC - 1:
                 out_0, out_1, s = warpgroup_mma_wait(2 + EACH, deps=[out_0, out_1, s])
