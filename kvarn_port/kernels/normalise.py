@@ -25,27 +25,27 @@ IMBALANCE_FLOOR = tl.constexpr(1.0e-8)
 @triton.jit
 def single(x, NATIVE: tl.constexpr):
     """A tile in float32; one that is held in float16 to save registers is widened at each use."""
-    if x.dtype == tl.float32:
-        return x
-    elif NATIVE:
-        # as an assembly that is not pure it is not moved out of a loop, and its results not kept
-        return tl.inline_asm_elementwise(
-            """
-            {
-            .reg .b16 low, high;
-            mov.b32 {low, high}, $2;
-            cvt.f32.f16 $0, low;
-            cvt.f32.f16 $1, high;
-            }
-            """,
-            "=f,=f,r",
-            [x],
-            dtype=tl.float32,
-            is_pure=False,
-            pack=2,
-        )
-    else:
-        return x.to(tl.float32)
+    if x.dtype == tl.float16:
+        if NATIVE:
+            # an assembly that is not pure is not moved out of a loop, nor its results kept
+            x = tl.inline_asm_elementwise(
+                """
+                {
+                .reg .b16 low, high;
+                mov.b32 {low, high}, $2;
+                cvt.f32.f16 $0, low;
+                cvt.f32.f16 $1, high;
+                }
+                """,
+                "=f,=f,r",
+                [x],
+                dtype=tl.float32,
+                is_pure=False,
+                pack=2,
+            )
+        else:
+            x = x.to(tl.float32)
+    return x
 
 
 @triton.jit

@@ -27,15 +27,16 @@ BLOCK_M = 32
 
 @triton.jit
 def _signs(DTYPE: tl.constexpr):
-    """The matrix of ±1, [64, 64]: minus where row and column have an odd number of bits in common."""
+    """The matrix of ±1, [64, 64]: minus where row and column share an odd number of bits."""
     common = tl.arange(0, PART)[:, None] & tl.arange(0, PART)[None, :]
     common = common ^ (common >> 3)
     odd = (0x96 >> (common & 7)) & 1  # the parity of three bits, from a table
     if DTYPE == tl.float32:
-        return (0x3F800000 | (odd << 31)).to(tl.float32, bitcast=True)
+        signs = (0x3F800000 | (odd << 31)).to(tl.float32, bitcast=True)
     else:
         ONE: tl.constexpr = 0x3F80 if DTYPE == tl.bfloat16 else 0x3C00
-        return (ONE | (odd << 15)).to(tl.int16).to(DTYPE, bitcast=True)
+        signs = (ONE | (odd << 15)).to(tl.int16).to(DTYPE, bitcast=True)
+    return signs
 
 
 @triton.jit
@@ -61,18 +62,16 @@ def _store(at, ok, x, D: tl.constexpr):
 @triton.jit
 def _butterflies(parts, COUNT: tl.constexpr):
     """The parts times the matrix of ±1 of COUNT rows; parts: COUNT tensors of one shape."""
-    if COUNT == 1:
-        return parts
-    else:
+    if COUNT > 1:
         HALF: tl.constexpr = COUNT // 2
         first = _butterflies(parts[:HALF], HALF)
         second = _butterflies(parts[HALF:], HALF)
-        sums = ()
-        differences = ()
+        parts = ()
         for i in tl.static_range(HALF):
-            sums = sums + (first[i] + second[i],)
-            differences = differences + (first[i] - second[i],)
-        return sums + differences
+            parts += (first[i] + second[i],)
+        for i in tl.static_range(HALF):
+            parts += (first[i] - second[i],)
+    return parts
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -116,7 +115,7 @@ def rotate_rows(
     parts = ()
     for i in tl.static_range(D // PART):
         part_at = tl.multiple_of(at + i * PART, (1, GRAIN))
-        parts = parts + (_part(part_at, ok, signs, is_query, LIMIT, PRECISION, NATIVE),)
+        parts += (_part(part_at, ok, signs, is_query, LIMIT, PRECISION, NATIVE),)
     parts = _butterflies(parts, D // PART)
     for i in tl.static_range(D // PART):
         _store(tl.multiple_of(out_at + i * PART, (1, GRAIN)), ok, parts[i], D)

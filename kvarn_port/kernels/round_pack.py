@@ -25,9 +25,10 @@ def quotient(x, y, NATIVE: tl.constexpr):
         # the first product is next to the quotient, and what it leaves over is exact.
         inverse = tl.div_rn(1.0, y)
         near = x * inverse
-        return tl.fma(tl.fma(-near, y, x), inverse, near)
+        result = tl.fma(tl.fma(-near, y, x), inverse, near)
     else:
-        return tl.div_rn(x, y)  # the interpreter's fma rounds twice
+        result = tl.div_rn(x, y)  # the interpreter's fma rounds twice
+    return result
 
 
 @triton.jit
@@ -55,11 +56,12 @@ def packed(codes, BITS: tl.constexpr):
     M: tl.constexpr = codes.shape[1]
     if BITS == 4:
         even, odd = tl.split(codes.reshape(N, M // 2, 2))
-        return even | (odd << 4)
+        octets = even | (odd << 4)
     else:
         even, odd = tl.split(codes.reshape(N, M // 4, 2, 2))
         first, second = tl.split(even | (odd << 2))
-        return first | (second << 4)
+        octets = first | (second << 4)
+    return octets
 
 
 @triton.jit
