@@ -45,12 +45,34 @@ def variance(x, inverse, again, AXIS: tl.constexpr):
 
 @triton.jit
 def tile_deviation(x, again, AXIS: tl.constexpr):
-    """The sample deviation of a whole tile; 1 where that is 0."""
+    """The sample deviation of a whole tile."""
     COUNT: tl.constexpr = x.shape[0] * x.shape[1]
     mean = tl.sum(tl.sum(single(x, again), AXIS), 0) * (1.0 / COUNT)
     centred = single(x, 2 * again) - mean
-    size = tl.sqrt_rn(tl.sum(tl.sum(centred * centred, AXIS), 0) * (1.0 / (COUNT - 1)))
-    return tl.where(size > 0.0, size, 1.0)
+    return tl.sqrt_rn(tl.sum(tl.sum(centred * centred, AXIS), 0) * (1.0 / (COUNT - 1)))
+
+
+@triton.jit
+def _geometric_mean(variances):
+    """The geometric mean of the deviations that are not 0; infinite without any."""
+    is_any = variances > 0.0
+    count = tl.sum(is_any.to(tl.float32), 0)
+    logs = tl.sum(tl.where(is_any, 0.5 * tl.log(tl.where(is_any, variances, 1.0)), 0.0), 0)
+    return tl.where(count > 0.0, tl.exp(logs / tl.maximum(count, 1.0)), float("inf"))
+
+
+@triton.jit
+def size_of(x, of_columns, of_rows, again, AXIS: tl.constexpr, MODE: tl.constexpr):
+    """What a tile is divided by before: 1, its deviation, or the usual one of its lines."""
+    if MODE == "reference":
+        size = 1.0
+    else:
+        if MODE == "prescaled":
+            size = tile_deviation(x, again, AXIS)
+        else:
+            size = tl.minimum(_geometric_mean(of_columns), _geometric_mean(of_rows))
+        size = tl.where((size > 0.0) & (size < float("inf")), size, 1.0)
+    return size
 
 
 @triton.jit
@@ -77,15 +99,21 @@ def spread(variances, NATIVE: tl.constexpr):
 
 
 @triton.jit
-def inverse_scales(x, unit, iterations, again, AXIS: tl.constexpr, NATIVE: tl.constexpr):
-    """One over the scales of columns and rows, imbalances before and after, the iteration kept.
+def inverse_scales(x, iterations, again, AXIS: tl.constexpr, MODE: tl.constexpr,
+                   NATIVE: tl.constexpr):  # fmt: skip
+    """What the tile is divided by before, one over its scales of columns and of rows; and the
+    imbalances before and after, and the iteration kept, which packing leaves alone.
 
-    x: [group, D], or pointers to it; unit: the tile is x times this
+    x: [group, D], or pointers to it
     """
     column = tl.full([x.shape[1 - AXIS]], 1.0, tl.float32)
     row = tl.full([x.shape[AXIS]], 1.0, tl.float32)
-    of_columns = variance(x, row * unit, 3 * again, AXIS)
-    of_rows = variance(x, column * unit, 5 * again, 1 - AXIS)
+    of_columns = variance(x, row, 3 * again, AXIS)
+    of_rows = variance(x, column, 5 * again, 1 - AXIS)
+    size = size_of(x, of_columns, of_rows, again, AXIS, MODE)
+    unit = 1.0 / size
+    of_columns = of_columns * unit * unit
+    of_rows = of_rows * unit * unit
     before = spread(of_columns, NATIVE) + spread(of_rows, NATIVE)
     least = before
     kept = 0
@@ -101,4 +129,4 @@ def inverse_scales(x, unit, iterations, again, AXIS: tl.constexpr, NATIVE: tl.co
         kept = tl.where(better, turn + 1, kept)
         best_column = tl.where(better, column, best_column)
         best_row = tl.where(better, row, best_row)
-    return best_column, best_row, before, least, kept
+    return size, best_column, best_row, before, least, kept

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from ..layout import TileLayout
-from .normalise import inverse_scales, single, tile_deviation
+from .normalise import inverse_scales, single
 from .pack_call import MODES, check
 from .rotate import grain_bytes
 from .round_pack import codes, limits, packed, quotient, to_float16
@@ -71,7 +71,7 @@ def _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, commi
 @triton.jit
 def _tile(ring_ptr, rotated_ptr, start, first, committed, ring_rows, ring_stride_row, stride_token,
           D: tl.constexpr, GROUP: tl.constexpr, GRAIN: tl.constexpr):  # fmt: skip
-    """Pointers to the tile from position `first` on, [GROUP, D]: to the ring or this step's rows."""
+    """Pointers to the tile that begins at position `first`, [GROUP, D], in the ring or new rows."""
     position = first + tl.arange(0, GROUP)
     old = (position % ring_rows).to(tl.int64) * ring_stride_row
     new = (start + position - committed).to(tl.int64) * stride_token
@@ -89,21 +89,19 @@ def _store_scales(at, x):
 def write_record(
     record_ptr, x, iterations, again,
     BITS: tl.constexpr, AXIS: tl.constexpr, CODES: tl.constexpr, ROW_SCALE: tl.constexpr,
-    ZERO_POINT: tl.constexpr, COLUMN_SCALE: tl.constexpr, PRESCALED: tl.constexpr,
+    ZERO_POINT: tl.constexpr, COLUMN_SCALE: tl.constexpr, MODE: tl.constexpr,
     NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Write the half of a record that is of the keys (AXIS 1) or the values (AXIS 0) in x."""
-    size = tile_deviation(x, again, AXIS) if PRESCALED else 1.0
-    unit = 1.0 / size if PRESCALED else 1.0
-    column, row, _, _, _ = inverse_scales(x, unit, iterations, again, AXIS, NATIVE)
+    size, column, row, _, _, _ = inverse_scales(x, iterations, again, AXIS, MODE, NATIVE)
     column, row = tl.div_rn(1.0, column), tl.div_rn(1.0, row)
-    balanced = _balanced(x, size, column, row, again, AXIS, PRESCALED, NATIVE)
+    balanced = _balanced(x, size, column, row, again, AXIS, MODE, NATIVE)
     low, step = limits(balanced, BITS, 1 - AXIS, NATIVE)
-    balanced = _balanced(x, size, column, row, 2 * again, AXIS, PRESCALED, NATIVE)
+    balanced = _balanced(x, size, column, row, 2 * again, AXIS, MODE, NATIVE)
     code = codes(balanced, low, step, BITS, 1 - AXIS, NATIVE)
     if AXIS == 1:
         code = tl.trans(code)
-    row = row * size if PRESCALED else row
+    row = row * size
     octets = packed(code, BITS)
     line = tl.arange(0, octets.shape[0]) * octets.shape[1]
     at = record_ptr + CODES + line[:, None] + tl.arange(0, octets.shape[1])[None, :]
@@ -114,11 +112,11 @@ def write_record(
 
 
 @triton.jit
-def _balanced(x, size, column, row, again, AXIS: tl.constexpr, PRESCALED: tl.constexpr,
+def _balanced(x, size, column, row, again, AXIS: tl.constexpr, MODE: tl.constexpr,
               NATIVE: tl.constexpr):  # fmt: skip
     """The tile over its scales in float32, columns first; of a tile in float16 at each use."""
     x = single(x, again)
-    if PRESCALED:
+    if MODE != "reference":
         x = quotient(x, size, NATIVE)
     x = quotient(x, tl.expand_dims(column, AXIS), NATIVE)
     return quotient(x, tl.expand_dims(row, 1 - AXIS), NATIVE)
@@ -130,7 +128,7 @@ def _pack(
     is_first, ring_rows, ring_stride_row, stride_token, iterations, again,
     D: tl.constexpr, GROUP: tl.constexpr, BITS: tl.constexpr, AXIS: tl.constexpr,
     CODES: tl.constexpr, ROW_SCALE: tl.constexpr, ZERO_POINT: tl.constexpr,
-    COLUMN_SCALE: tl.constexpr, PRESCALED: tl.constexpr, HELD: tl.constexpr, ROWS: tl.constexpr,
+    COLUMN_SCALE: tl.constexpr, MODE: tl.constexpr, HELD: tl.constexpr, ROWS: tl.constexpr,
     GRAIN: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Read a tile, store the rows if this is the first program of its request, write the record."""
@@ -140,14 +138,14 @@ def _pack(
         x = tl.load(x, mask=is_full, other=0.0).to(tl.float32)
     elif is_full:
         write_record(record_ptr, x, iterations, again, BITS, AXIS, CODES, ROW_SCALE, ZERO_POINT,
-                     COLUMN_SCALE, PRESCALED, NATIVE)  # fmt: skip
+                     COLUMN_SCALE, MODE, NATIVE)  # fmt: skip
     if is_first:
         tl.debug_barrier()  # all of the tile is read before a row of the ring is written
         _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, committed, ring_rows,
                     ring_stride_row, stride_token, D, ROWS)  # fmt: skip
     if HELD and is_full:
         write_record(record_ptr, x, iterations, again, BITS, AXIS, CODES, ROW_SCALE, ZERO_POINT,
-                     COLUMN_SCALE, PRESCALED, NATIVE)  # fmt: skip
+                     COLUMN_SCALE, MODE, NATIVE)  # fmt: skip
 
 
 @triton.jit(
@@ -171,7 +169,7 @@ def pack_step(
     KEY_CODES: tl.constexpr, KEY_CHANNEL_SCALE: tl.constexpr, KEY_ZERO_POINT: tl.constexpr,
     KEY_TOKEN_SCALE: tl.constexpr, VALUE_CODES: tl.constexpr, VALUE_CHANNEL_SCALE: tl.constexpr,
     VALUE_TOKEN_SCALE: tl.constexpr, VALUE_ZERO_POINT: tl.constexpr,
-    PRESCALED: tl.constexpr, HELD: tl.constexpr, ROWS: tl.constexpr, AT_ONCE: tl.constexpr,
+    MODE: tl.constexpr, HELD: tl.constexpr, ROWS: tl.constexpr, AT_ONCE: tl.constexpr,
     GRAIN: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Pack the keys (even programs) or the values of a tile of one head, and store their rows."""
@@ -199,7 +197,7 @@ def pack_step(
             rotated_key_ptr + head * k_stride_head, slot_mapping_ptr, start, query_len, committed,
             tile, is_full, number == 0, ring_rows, rk_stride_row, k_stride_token, iterations, again,
             D, GROUP, KEY_BITS, 1, KEY_CODES, KEY_CHANNEL_SCALE, KEY_ZERO_POINT, KEY_TOKEN_SCALE,
-            PRESCALED, HELD, ROWS, GRAIN, NATIVE,
+            MODE, HELD, ROWS, GRAIN, NATIVE,
         )  # fmt: skip
     else:
         _pack(
@@ -207,7 +205,7 @@ def pack_step(
             rotated_value_ptr + head * v_stride_head, slot_mapping_ptr, start, query_len, committed,
             tile, is_full, number == 0, ring_rows, rv_stride_row, v_stride_token, iterations, again,
             D, GROUP, VALUE_BITS, 0, VALUE_CODES, VALUE_TOKEN_SCALE, VALUE_ZERO_POINT,
-            VALUE_CHANNEL_SCALE, PRESCALED, HELD, ROWS, GRAIN, NATIVE,
+            VALUE_CHANNEL_SCALE, MODE, HELD, ROWS, GRAIN, NATIVE,
         )  # fmt: skip
 
 
@@ -244,7 +242,7 @@ def pack(
     rows = (ring_keys, ring_values, rotated_key, rotated_value)
     check(tiles, *rows, query_start, seq_lens, ring_slot, slot_mapping, layout)
     if mode not in MODES:
-        raise ValueError(f"mode is {mode!r}, expected one of {', '.join(MODES)}")
+        raise ValueError(f"mode is {mode!r}; expected one of {', '.join(MODES)}")
     requests, tokens = seq_lens.shape[0], rotated_key.shape[0]
     if not requests or not tokens or max_query_len < 1:
         return
@@ -261,7 +259,7 @@ def pack(
         KEY_TOKEN_SCALE=layout.key_token_scale, VALUE_CODES=layout.value_codes,
         VALUE_CHANNEL_SCALE=layout.value_channel_scale,
         VALUE_TOKEN_SCALE=layout.value_token_scale, VALUE_ZERO_POINT=layout.value_zero_point,
-        PRESCALED=mode == "prescaled", HELD=layout.head_dim < 512, AT_ONCE=REQUESTS_AT_ONCE,
+        MODE=mode, HELD=layout.head_dim < 512, AT_ONCE=REQUESTS_AT_ONCE,
         ROWS=min(STORED_ELEMENTS // layout.head_dim, 128),
         GRAIN=min(grain_bytes(x) for x in rows),
         NATIVE=isinstance(pack_step, triton.JITFunction) and torch.version.hip is None,
