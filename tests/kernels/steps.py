@@ -75,7 +75,7 @@ FACTORS: dict[str, tuple[Any, ...]] = {
     "layout": LAYOUTS,
     "inputs": INPUTS,
     "mode": ("reference", "prescaled", "robust"),
-    "heads": (1, 3),
+    "heads": (1, 2),
     "padded": (0, 2),
 }
 
@@ -140,9 +140,8 @@ class Step:
 
 def like(x: torch.Tensor, device: str) -> torch.Tensor:
     """Return a copy of a tensor on a device, with its strides and its place in its storage."""
-    storage = torch.tensor([], dtype=x.dtype, device=device).set_(
-        x.untyped_storage().clone().to(device), 0, (x.untyped_storage().nbytes() // x.itemsize,)
-    )
+    count = x.untyped_storage().nbytes() // x.itemsize
+    storage = x.as_strided((count,), (1,), 0).to(device, copy=True)
     return storage.as_strided(x.shape, x.stride(), x.storage_offset())
 
 
