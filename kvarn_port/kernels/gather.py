@@ -2,8 +2,8 @@
 
 key[p, c] = (code A_K[c] + Z_K[c]) T_K[p], value[p, c] = (code A_V[p] + Z_V[p]) C_V[c], float32
 
-Grid: (tiles, KV heads x 2, requests); one program a tile and head of the keys or of the values. A
-tile that is complete comes from its page, the open one from the ring. Source: kvarn.md 1.4, 5.2, 11.
+Grid: (tiles, KV heads x 2, requests); one program a tile and head of keys or of values. A tile that
+is complete comes from its page, the open one from the ring. Source: kvarn.md 1.4, 5.2, 11.
 """
 
 from __future__ import annotations
@@ -189,7 +189,8 @@ def gather(
         KEY_CODES=layout.key_codes, A_K=layout.key_channel_scale, Z_K=layout.key_zero_point,
         T_K=layout.key_token_scale, VALUE_CODES=layout.value_codes,
         C_V=layout.value_channel_scale, A_V=layout.value_token_scale,
-        Z_V=layout.value_zero_point, CHANNELS=CHANNELS, ROWS=ELEMENTS // layout.head_dim,
+        Z_V=layout.value_zero_point, CHANNELS=CHANNELS,
+        ROWS=min(layout.group, ELEMENTS // layout.head_dim),
         NATIVE=isinstance(gather_tiles, triton.JITFunction) and torch.version.hip is None,
         num_warps=WARPS,
     )  # fmt: skip

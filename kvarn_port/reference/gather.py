@@ -67,7 +67,7 @@ def history(
     packed = committed // group * group
     pages = blocks[start // group : -(-min(end, packed) // group)].long()
     read = dequantise(tiles[pages].flatten(0, 1), layout, dtype)
-    new = torch.arange(max(start, packed), end, device=tiles.device)
+    new = torch.arange(min(max(start, packed), end), end, device=tiles.device)
     results = []
     for rows, ring in zip(read, (ring_key, ring_value), strict=True):
         # [pages, heads, group, D] to tokens, the first of which may be before `start`
