@@ -59,16 +59,19 @@ def _weights_base(
     top = tl.full(held.shape, float("-inf"), tl.float32)
     if CARRIED:
         top = tl.load(carried_lse_ptr + carried_lse_at, mask=held, other=float("-inf"))
-    for segment in range(segments):
-        at = lse_at + segment.to(tl.int64) * l_stride_segment
+    at = lse_at
+    for _ in range(segments):
         lse = tl.load(lse_ptr + at, mask=held, other=float("-inf"))
         top = tl.maximum(top, tl.where(lse < float("inf"), lse, float("-inf")))
+        at += l_stride_segment
     base = tl.where(top > float("-inf"), top, 0.0)
     total = tl.zeros(held.shape, tl.float32)
     if CARRIED:
         total = _weight(carried_lse_ptr + carried_lse_at, held, base)
-    for segment in range(segments):
-        total += _weight(lse_ptr + lse_at + segment.to(tl.int64) * l_stride_segment, held, base)
+    at = lse_at
+    for _ in range(segments):
+        total += _weight(lse_ptr + at, held, base)
+        at += l_stride_segment
     return base, total
 
 
@@ -91,12 +94,13 @@ def _joined(
         weight = _weight(carried_lse_ptr + carried_lse_at, held, base)[:, None]
         carried = carried_ptr + carried_at[:, None] + column[None, :]
         joined = tl.load(carried, mask=weight > 0.0, other=0.0) * weight
-    for segment in range(segments):
-        step = segment.to(tl.int64)
-        weight = _weight(lse_ptr + lse_at + step * l_stride_segment, held, base)[:, None]
-        part = out_ptr + out_at[:, None] + step * o_stride_segment + column[None, :]
+    for _ in range(segments):
+        weight = _weight(lse_ptr + lse_at, held, base)[:, None]
+        part = out_ptr + out_at[:, None] + column[None, :]
         # what lies where no key was seen may be anything
         joined += tl.load(part, mask=weight > 0.0, other=0.0).to(tl.float32) * weight
+        lse_at += l_stride_segment
+        out_at += o_stride_segment
     return joined / tl.where(total > 0.0, total, 1.0)[:, None]
 
 
@@ -159,9 +163,9 @@ def merge_rows(
         )  # fmt: skip
         xs = xs + (x,)  # noqa: RUF005 - Triton knows no starred tuple
     if KEPT:
-        lse = tl.where(total > 0.0, base + tl.log(total), float("-inf"))
+        lse = tl.where(total > 0.0, base + tl.log(tl.where(total > 0.0, total, 1.0)), float("-inf"))
         tl.store(output_lse_ptr + carried_lse_at, lse, mask=held)
-    signs = (1 - 2 * _odd(tl.arange(0, COLUMNS)[:, None] & column[None, :])).to(TERM)
+    signs = (1 - 2 * _odd(tl.arange(0, COLUMNS)[:, None] & column[None, :])).to(tl.float32).to(TERM)
     at = output_ptr + (token * y_stride_token + head * y_stride_head)[:, None] + column[None, :]
     for chunk in tl.static_range(CHUNKS):
         y = xs[chunk]
