@@ -71,11 +71,11 @@ def pack(
                 mode,
             )
             tiles[last // group, :, : layout.tile_bytes] = records
-        for token in range(first + max(query_len - rows, 0), first + query_len):
-            if int(slot_mapping[token]) >= 0:
-                row = (committed + token - first) % rows
-                ring_keys[slots[request], row] = rotated_key[token]
-                ring_values[slots[request], row] = rotated_value[token]
+        token = torch.arange(max(query_len - rows, 0), query_len, device=tiles.device)
+        token = token[slot_mapping[step][token] >= 0]
+        row = (committed + token) % rows
+        ring_keys[slots[request], row] = rotated_key[step][token]
+        ring_values[slots[request], row] = rotated_value[step][token]
 
 
 def tile_rows(
