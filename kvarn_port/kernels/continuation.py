@@ -161,6 +161,7 @@ def continuation(
     softmax_scale: float,
     scratch: Scratch,
     causal: bool = True,
+    packed: bool = False,
 ) -> torch.Tensor:
     """Return `output`, not rotated, every row of which is written.
 
@@ -175,8 +176,9 @@ def continuation(
         host knows: it decides how many segments are launched; those past a history are empty
     causal: query i of a request sees its own keys up to i, and all of its history; else all keys
 
-    Takes the ring as earlier steps left it: it comes before `pack` of the same step, which stores
-    this step's rows there.
+    packed: whether `pack` of this step ran before. It stores this step's rows into the ring, over
+        rows of the open tile that it packed: these then come from their page, packed. Run after
+        the continuation, it leaves them in 16 bits to it
 
     Raises ValueError where scratch is too small, or as `gather` and `merge` do.
     """
@@ -203,7 +205,7 @@ def continuation(
     for number, start in enumerate(range(0, max_committed, each)):
         gather(
             tiles, ring_keys, ring_values, *rows, block_table, committed, ring_slot,
-            layout=layout, start=start,
+            layout=layout, start=start, seq_lens=seq_lens if packed else None,
         )  # fmt: skip
         place = parts.place()
         found = attention(

@@ -28,8 +28,9 @@ def _scales(record, AT: tl.constexpr, index):
 
 
 @triton.jit
-def _put(out, row_stride, row, tokens, channel, x, NATIVE: tl.constexpr):
-    """Store [rows, channels] float32 where the rows are asked for; float16 stays finite."""
+def _put(out, row_stride, row, tokens, held, channel, x, NATIVE: tl.constexpr):
+    """Store [rows, channels] float32 where rows are asked for, 0 from `held` on; fp16 is finite."""
+    x = tl.where((row < held)[:, None], x, 0.0)
     if out.dtype.element_ty == tl.float16:
         x = tl.minimum(tl.maximum(x, -FP16_MAX), FP16_MAX)
     at = row.to(tl.int64)[:, None] * row_stride + channel[None, :]
@@ -39,7 +40,7 @@ def _put(out, row_stride, row, tokens, channel, x, NATIVE: tl.constexpr):
 
 @triton.jit
 def _put_key_tile(
-    record, out, row_stride, first, tokens,
+    record, out, row_stride, first, tokens, held,
     G: tl.constexpr, D: tl.constexpr, BITS: tl.constexpr, CODES: tl.constexpr, A: tl.constexpr,
     Z: tl.constexpr, T: tl.constexpr, CHANNELS: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
@@ -55,12 +56,12 @@ def _put_key_tile(
             token = byte * EACH + part
             code = ((codes >> (part * BITS)) & ((1 << BITS) - 1)).to(tl.float32)
             x = (code * a[:, None] + z[:, None]) * _scales(record, T, token)[None, :]
-            _put(out, row_stride, first + token, tokens, channel, tl.trans(x), NATIVE)
+            _put(out, row_stride, first + token, tokens, held, channel, tl.trans(x), NATIVE)
 
 
 @triton.jit
 def _put_value_tile(
-    record, out, row_stride, first, tokens,
+    record, out, row_stride, first, tokens, held,
     G: tl.constexpr, D: tl.constexpr, BITS: tl.constexpr, CODES: tl.constexpr, C: tl.constexpr,
     A: tl.constexpr, Z: tl.constexpr, ROWS: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
@@ -80,34 +81,39 @@ def _put_value_tile(
         a = _scales(record, A, token)
         z = _scales(record, Z, token)
         x = (codes.to(tl.float32) * a[:, None] + z[:, None]) * c[None, :]
-        _put(out, row_stride, first + token, tokens, channel, x, NATIVE)
+        _put(out, row_stride, first + token, tokens, held, channel, x, NATIVE)
 
 
 @triton.jit
 def _put_ring_rows(
-    ring, ring_stride, ring_rows, position, end, out, row_stride, first, tokens,
+    ring, ring_stride, ring_rows, position, out, row_stride, first, tokens, held,
     G: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
-    """Store a tile's rows of the ring, and zeros from `end` on."""
+    """Store a tile's rows of the ring, the first of which is of a position."""
     channel = tl.arange(0, D)
     for t0 in range(0, G, ROWS):
         token = t0 + tl.arange(0, ROWS)
         at = ((position + token) % ring_rows).to(tl.int64) * ring_stride
-        held = (position + token < end)[:, None]
-        x = tl.load(ring + at[:, None] + channel[None, :], mask=held, other=0.0)
-        _put(out, row_stride, first + token, tokens, channel, x.to(tl.float32), NATIVE)
+        mask = (first + token < held)[:, None]
+        x = tl.load(ring + at[:, None] + channel[None, :], mask=mask, other=0.0)
+        _put(out, row_stride, first + token, tokens, held, channel, x.to(tl.float32), NATIVE)
 
 
 @triton.jit(
     do_not_specialize=["start", "tokens"],
-    do_not_specialize_on_alignment=["block_table_ptr", "committed_ptr", "ring_slot_ptr"],
+    do_not_specialize_on_alignment=[
+        "block_table_ptr",
+        "committed_ptr",
+        "filled_ptr",
+        "ring_slot_ptr",
+    ],
 )
 def gather_tiles(
     tiles_ptr,  # [num_blocks, KV heads, tile_bytes] uint8
     ring_key_ptr, ring_value_ptr,  # [slots, ring_rows, KV heads, D] float16
     key_ptr, value_ptr,  # [requests, tokens, KV heads, D] float16 | bfloat16
     block_table_ptr,  # [requests, max_blocks] int32
-    committed_ptr, ring_slot_ptr,  # [requests] int32
+    committed_ptr, filled_ptr, ring_slot_ptr,  # [requests] int32
     start, tokens, ring_rows,
     t_stride_block, t_stride_head, table_stride,
     rk_stride_slot, rk_stride_row, rk_stride_head,
@@ -125,27 +131,28 @@ def gather_tiles(
     is_value = tl.program_id(1) % 2 == 1
     request = tl.program_id(2).to(tl.int64)
     slot = tl.load(ring_slot_ptr + request).to(tl.int64)
-    end = tl.where(slot < 0, 0, tl.load(committed_ptr + request))
+    held = tl.where(slot < 0, 0, tl.load(committed_ptr + request)) - start  # rows of the history
+    filled = tl.where(slot < 0, 0, tl.load(filled_ptr + request))
     first = tile * G - start  # the row of the tile's first token; negative where it began before
     key_out = key_ptr + request * k_stride_request + head * k_stride_head
     value_out = value_ptr + request * v_stride_request + head * v_stride_head
-    if tile < end // G:
+    if tile < filled // G:
         block = tl.load(block_table_ptr + request * table_stride + tile).to(tl.int64)
         record = tiles_ptr + block * t_stride_block + head * t_stride_head
         if is_value:
-            _put_value_tile(record, value_out, v_stride_token, first, tokens,
+            _put_value_tile(record, value_out, v_stride_token, first, tokens, held,
                             G, D, VALUE_BITS, VALUE_CODES, C_V, A_V, Z_V, ROWS, NATIVE)  # fmt: skip
         else:
-            _put_key_tile(record, key_out, k_stride_token, first, tokens,
+            _put_key_tile(record, key_out, k_stride_token, first, tokens, held,
                           G, D, KEY_BITS, KEY_CODES, A_K, Z_K, T_K, CHANNELS, NATIVE)  # fmt: skip
     elif is_value:
         ring = ring_value_ptr + slot * rv_stride_slot + head * rv_stride_head
-        _put_ring_rows(ring, rv_stride_row, ring_rows, tile * G, end,
-                       value_out, v_stride_token, first, tokens, G, D, ROWS, NATIVE)  # fmt: skip
+        _put_ring_rows(ring, rv_stride_row, ring_rows, tile * G, value_out, v_stride_token, first,
+                       tokens, held, G, D, ROWS, NATIVE)  # fmt: skip
     else:
         ring = ring_key_ptr + slot * rk_stride_slot + head * rk_stride_head
-        _put_ring_rows(ring, rk_stride_row, ring_rows, tile * G, end,
-                       key_out, k_stride_token, first, tokens, G, D, ROWS, NATIVE)  # fmt: skip
+        _put_ring_rows(ring, rk_stride_row, ring_rows, tile * G, key_out, k_stride_token, first,
+                       tokens, held, G, D, ROWS, NATIVE)  # fmt: skip
 
 
 def gather(
@@ -160,6 +167,7 @@ def gather(
     *,
     layout: TileLayout,
     start: int,
+    seq_lens: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (keys, values), every element of which is written, in the rotated frame.
 
@@ -169,19 +177,20 @@ def gather(
     block_table: [requests, max_blocks] int32, in blocks of `group` tokens
     committed: [requests] int32, the tokens before this step's; rows from there on are 0
     ring_slot: [requests] int32; of a negative one every row is 0
-
-    It reads the ring as earlier steps left it: before `pack` stores this step's rows there.
+    seq_lens: None where `pack` of this step did not run yet: the open tile is in the ring. Else
+        [requests] int32, this step's tokens included: a tile that the step filled is in its page
 
     Raises ValueError where an argument is not as above.
     """
     _check(tiles, (ring_keys, ring_values), (keys, values), layout, start)
-    _check_tables(keys.shape[0], block_table, committed, ring_slot)
+    filled = committed if seq_lens is None else seq_lens
+    _check_tables(keys.shape[0], block_table, committed, filled, ring_slot)
     requests, tokens, heads, _ = keys.shape
     if not requests or not tokens or not heads:
         return keys, values
     count = -(-(start % layout.group + tokens) // layout.group)
     gather_tiles[(count, heads * 2, requests)](
-        tiles, ring_keys, ring_values, keys, values, block_table, committed, ring_slot,
+        tiles, ring_keys, ring_values, keys, values, block_table, committed, filled, ring_slot,
         start, tokens, ring_keys.shape[1], *tiles.stride()[:2], block_table.stride(0),
         *ring_keys.stride()[:3], *ring_values.stride()[:3],
         *keys.stride()[:3], *values.stride()[:3],
@@ -241,12 +250,17 @@ def _check(
 
 
 def _check_tables(
-    requests: int, block_table: torch.Tensor, committed: torch.Tensor, ring_slot: torch.Tensor
+    requests: int,
+    block_table: torch.Tensor,
+    committed: torch.Tensor,
+    filled: torch.Tensor,
+    ring_slot: torch.Tensor,
 ) -> None:
     """Raise ValueError where tables do not have a row of int32 for each request."""
     for name, table, ndim in (
         ("block_table", block_table, 2),
         ("committed", committed, 1),
+        ("seq_lens", filled, 1),
         ("ring_slot", ring_slot, 1),
     ):
         rows = table.shape[0] if table.ndim == ndim else -1

@@ -48,9 +48,10 @@ MUTATIONS = (
         "_scales(record, A, channel - c0)",
     ),
     _gather("ring-row-of-the-token", "(position + token) % ring_rows", "(position + token) % G"),
-    _gather("a-tile-too-many-is-packed", "tile < end // G", "tile < (end + G - 1) // G"),
-    _gather("a-tile-too-few-is-packed", "tile < end // G", "tile < (end - 1) // G"),
-    _gather("rows-after-the-history", "position + token < end", "position + token <= end"),
+    _gather("a-tile-too-many-is-packed", "tile < filled // G", "tile < (filled + G - 1) // G"),
+    _gather("a-tile-too-few-is-packed", "tile < filled // G", "tile < (filled - 1) // G"),
+    _gather("rows-after-the-history", "(row < held)[:, None]", "(row <= held)[:, None]"),
+    _gather("ring-rows-after-the-history", "first + token < held", "first + token <= held"),
     _gather(
         "slotless-rows",
         "tl.where(slot < 0, 0, tl.load(committed_ptr + request))",

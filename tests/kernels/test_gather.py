@@ -105,6 +105,24 @@ def test_every_row_is_written_whatever_was_there(device: str) -> None:
         assert torch.equal(bits(one), bits(other))
 
 
+def test_once_the_step_is_packed_a_tile_that_it_filled_is_read_from_its_page(device: str) -> None:
+    case = Case("kvarn_k4v2_g64", history="ragged", seed=11)
+    history = make(case, device)  # 165, 0 and 65 tokens
+    step = history.committed + torch.tensor([27, 3, 62], dtype=torch.int32, device=device)
+    # the page of the first request's open tile is filled, not that of the third
+    page = history.block_table[2, 0].long()
+    history.block_table[0, 2] = page
+    exact = [torch.empty(3, 256, 2, 64, dtype=torch.float64, device=device) for _ in range(2)]
+    reference(**vars(history), keys=exact[0], values=exact[1], start=0, seq_lens=step)
+    found = run(history, 0, 256, torch.float16, seq_lens=step)
+    for rows, right in zip(found, exact, strict=True):
+        # filled-tiles-from-the-ring: garbage, or rows that this step stored
+        error = (rows.double() - right).abs().nan_to_num(nan=torch.inf)
+        assert float((error / (1e-5 + 2 * ROUNDOFF[torch.float16] * right.abs())).max()) <= 1
+        # rows-after-the-history: those of the step in the page
+        assert not rows[0, 165:].any()
+
+
 def test_rows_are_written_into_a_part_of_wider_rows_and_nothing_else_is(device: str) -> None:
     history = make(Case("kvarn_k4v4_g64", history="one open tile", seed=8), device)
     wide = [torch.full((1, 9, 3, 72), 7.0, device=device).half() for _ in range(2)]
