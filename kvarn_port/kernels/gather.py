@@ -17,8 +17,7 @@ from .verify_attend import rounded
 
 FP16_MAX = tl.constexpr(65504.0)
 CHANNELS = 64  # of keys at a time: 128 bytes of a row, which is what a store fills at once
-ELEMENTS = 8192  # of values at a time: 64 registers a thread
-WARPS = 4
+ELEMENTS = 64  # of values at a time and thread, in as many registers
 
 
 @triton.jit
@@ -28,9 +27,8 @@ def _scales(record, AT: tl.constexpr, index):
 
 
 @triton.jit
-def _put(out, row_stride, row, tokens, held, channel, x, NATIVE: tl.constexpr):
-    """Store [rows, channels] float32 where rows are asked for, 0 from `held` on; fp16 is finite."""
-    x = tl.where((row < held)[:, None], x, 0.0)
+def _put(out, row_stride, row, tokens, channel, x, NATIVE: tl.constexpr):
+    """Store [rows, channels] float32 where the rows are asked for; float16 stays finite."""
     if out.dtype.element_ty == tl.float16:
         x = tl.minimum(tl.maximum(x, -FP16_MAX), FP16_MAX)
     at = row.to(tl.int64)[:, None] * row_stride + channel[None, :]
@@ -55,8 +53,10 @@ def _put_key_tile(
         for part in tl.static_range(EACH):
             token = byte * EACH + part
             code = ((codes >> (part * BITS)) & ((1 << BITS) - 1)).to(tl.float32)
-            x = (code * a[:, None] + z[:, None]) * _scales(record, T, token)[None, :]
-            _put(out, row_stride, first + token, tokens, held, channel, tl.trans(x), NATIVE)
+            # a row past the history is 0 by its scale: no element of it takes a mask
+            t = tl.where(first + token < held, _scales(record, T, token), 0.0)
+            x = (code * a[:, None] + z[:, None]) * t[None, :]
+            _put(out, row_stride, first + token, tokens, channel, tl.trans(x), NATIVE)
 
 
 @triton.jit
@@ -78,10 +78,10 @@ def _put_value_tile(
         else:
             even = tl.interleave(codes & 3, (codes >> 4) & 3)
             codes = tl.interleave(even, tl.interleave((codes >> 2) & 3, codes >> 6))
-        a = _scales(record, A, token)
-        z = _scales(record, Z, token)
+        a = tl.where(first + token < held, _scales(record, A, token), 0.0)
+        z = tl.where(first + token < held, _scales(record, Z, token), 0.0)
         x = (codes.to(tl.float32) * a[:, None] + z[:, None]) * c[None, :]
-        _put(out, row_stride, first + token, tokens, held, channel, x, NATIVE)
+        _put(out, row_stride, first + token, tokens, channel, x, NATIVE)
 
 
 @triton.jit
@@ -96,7 +96,7 @@ def _put_ring_rows(
         at = ((position + token) % ring_rows).to(tl.int64) * ring_stride
         mask = (first + token < held)[:, None]
         x = tl.load(ring + at[:, None] + channel[None, :], mask=mask, other=0.0)
-        _put(out, row_stride, first + token, tokens, held, channel, x.to(tl.float32), NATIVE)
+        _put(out, row_stride, first + token, tokens, channel, x.to(tl.float32), NATIVE)
 
 
 @triton.jit(
@@ -188,6 +188,8 @@ def gather(
     requests, tokens, heads, _ = keys.shape
     if not requests or not tokens or not heads:
         return keys, values
+    warps = 8 if layout.head_dim > 256 else 4  # with 4, the program of 512 channels spills
+    rows = min(layout.group, 32 * warps * ELEMENTS // layout.head_dim)
     count = -(-(start % layout.group + tokens) // layout.group)
     gather_tiles[(count, heads * 2, requests)](
         tiles, ring_keys, ring_values, keys, values, block_table, committed, filled, ring_slot,
@@ -199,9 +201,9 @@ def gather(
         T_K=layout.key_token_scale, VALUE_CODES=layout.value_codes,
         C_V=layout.value_channel_scale, A_V=layout.value_token_scale,
         Z_V=layout.value_zero_point, CHANNELS=CHANNELS,
-        ROWS=min(layout.group, ELEMENTS // layout.head_dim),
+        ROWS=rows,
         NATIVE=isinstance(gather_tiles, triton.JITFunction) and torch.version.hip is None,
-        num_warps=WARPS,
+        num_warps=warps,
     )  # fmt: skip
     return keys, values
 

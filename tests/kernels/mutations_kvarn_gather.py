@@ -38,10 +38,10 @@ MUTATIONS = (
     _gather("key-scale-of-another-token", "_scales(record, T, token)", "_scales(record, T, byte)"),
     _gather(
         "key-zero-point-dropped",
-        "(code * a[:, None] + z[:, None]) * _scales",
-        "(code * a[:, None] + 0 * z[:, None]) * _scales",
+        "(code * a[:, None] + z[:, None]) * t",
+        "(code * a[:, None] + 0 * z[:, None]) * t",
     ),
-    _gather("value-scales-swapped", "z = _scales(record, Z, token)", "z, a = a, a"),
+    _gather("value-scales-swapped", "_scales(record, Z, token)", "_scales(record, A, token)"),
     _gather(
         "channel-scale-of-the-first-ones",
         "_scales(record, A, channel)",
@@ -50,8 +50,22 @@ MUTATIONS = (
     _gather("ring-row-of-the-token", "(position + token) % ring_rows", "(position + token) % G"),
     _gather("a-tile-too-many-is-packed", "tile < filled // G", "tile < (filled + G - 1) // G"),
     _gather("a-tile-too-few-is-packed", "tile < filled // G", "tile < (filled - 1) // G"),
-    _gather("rows-after-the-history", "(row < held)[:, None]", "(row <= held)[:, None]"),
-    _gather("ring-rows-after-the-history", "first + token < held", "first + token <= held"),
+    _gather(
+        "key-rows-after-the-history",
+        "first + token < held, _scales(record, T",
+        "first + token <= held, _scales(record, T",
+    ),
+    _gather(
+        "value-rows-after-the-history",
+        "first + token < held, _scales(record",
+        "first + token <= held, _scales(record",
+        count=3,
+    ),
+    _gather(
+        "ring-rows-after-the-history",
+        "mask = (first + token < held)",
+        "mask = (first + token <= held)",
+    ),
     _gather(
         "slotless-rows",
         "tl.where(slot < 0, 0, tl.load(committed_ptr + request))",
@@ -67,8 +81,8 @@ MUTATIONS = (
     _gather("record-of-the-first-head", "+ head * t_stride_head", ""),
     _gather(
         "tiles-written-twice",
-        "ROWS=min(layout.group, ELEMENTS // layout.head_dim)",
-        "ROWS=ELEMENTS // layout.head_dim",
+        "rows = min(layout.group, 32 * warps * ELEMENTS // layout.head_dim)",
+        "rows = 32 * warps * ELEMENTS // layout.head_dim",
     ),
     _gather("last-tile-left-out", "start % layout.group + tokens", "tokens"),
     _merge("lse-of-base-2", "tl.exp(lse - base)", "tl.exp2(lse - base)"),

@@ -83,7 +83,7 @@ def check(case: Case, device: str) -> None:
         assert float((error / bound.clamp(min=1e-300)).max()) <= 1
         for request, tokens in enumerate(lengths(case)):
             end = 0 if history.ring_slot[request] < 0 else max(tokens - start, 0)
-            # rows-after-the-history, slotless-rows: garbage of the ring or of a page
+            # ring-rows-after-the-history, slotless-rows: garbage of the ring or of a page
             assert not rows[request, end:].any()
 
 
@@ -119,7 +119,7 @@ def test_once_the_step_is_packed_a_tile_that_it_filled_is_read_from_its_page(dev
         # filled-tiles-from-the-ring: garbage, or rows that this step stored
         error = (rows.double() - right).abs().nan_to_num(nan=torch.inf)
         assert float((error / (1e-5 + 2 * ROUNDOFF[torch.float16] * right.abs())).max()) <= 1
-        # rows-after-the-history: those of the step in the page
+        # key-rows-after-the-history, value-rows-after-the-history: those of the step in the page
         assert not rows[0, 165:].any()
 
 
