@@ -1,0 +1,70 @@
+"""Device functions that round a balanced tile to codes and pack those into bytes.
+
+row = code · step + low, code = half-to-even((row - low) / step), step = (high - low) / (2^bits - 1)
+but at least 1e-10; numbers and bytes are those of kvarn_port.reference.tiles, bit for bit.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from .normalise import ends
+
+STEP_MIN = tl.constexpr(1.0e-10)
+FP16_MAX = tl.constexpr(65504.0)
+# 1.5 · 2^23: float32 has no digits behind the point there, and a code in its lowest bits
+WHOLE = tl.constexpr(12582912.0)
+
+
+@triton.jit
+def quotient(x, y, NATIVE: tl.constexpr):
+    """x / y rounded to nearest; y is of few elements beside x, none of them 0."""
+    if NATIVE:
+        # the instructions of div.rn are many for each element of a tile. With the rounded inverse
+        # the first product is next to the quotient, and what it leaves over is exact.
+        inverse = tl.div_rn(1.0, y)
+        near = x * inverse
+        result = tl.fma(tl.fma(-near, y, x), inverse, near)
+    else:
+        result = tl.div_rn(x, y)  # the interpreter's fma rounds twice
+    return result
+
+
+@triton.jit
+def limits(balanced, BITS: tl.constexpr, AXIS: tl.constexpr, NATIVE: tl.constexpr):
+    """The lowest of each row and the step of its codes; rows run along AXIS."""
+    if NATIVE:
+        low, high = tl.reduce((balanced, balanced), AXIS, ends)
+    else:
+        low, high = tl.min(balanced, AXIS), tl.max(balanced, AXIS)
+    return low, tl.maximum(tl.div_rn(high - low, ((1 << BITS) - 1) * 1.0), STEP_MIN)
+
+
+@triton.jit
+def codes(balanced, low, step, BITS: tl.constexpr, AXIS: tl.constexpr, NATIVE: tl.constexpr):
+    """The codes of a balanced tile, uint8 of its shape; rows run along AXIS."""
+    steps = quotient(balanced - tl.expand_dims(low, AXIS), tl.expand_dims(step, AXIS), NATIVE)
+    # nothing is over the highest of its row, and so no code over the last
+    return ((steps + WHOLE).to(tl.int32, bitcast=True) & ((1 << BITS) - 1)).to(tl.uint8)
+
+
+@triton.jit
+def packed(codes, BITS: tl.constexpr):
+    """Codes [n, m] uint8 as bytes [n, m · BITS / 8], the first in the lowest bits."""
+    N: tl.constexpr = codes.shape[0]
+    M: tl.constexpr = codes.shape[1]
+    if BITS == 4:
+        even, odd = tl.split(codes.reshape(N, M // 2, 2))
+        octets = even | (odd << 4)
+    else:
+        even, odd = tl.split(codes.reshape(N, M // 4, 2, 2))
+        first, second = tl.split(even | (odd << 2))
+        octets = first | (second << 4)
+    return octets
+
+
+@triton.jit
+def to_float16(x):
+    """Float32 to the nearest float16, clamped to ±65504."""
+    return tl.minimum(tl.maximum(x, -FP16_MAX), FP16_MAX).to(tl.float16)
