@@ -203,14 +203,16 @@ def continuation(
         "softmax_scale": softmax_scale,
     }
     for number, start in enumerate(range(0, max_committed, each)):
+        count = min(each, max_committed - start)
         gather(
-            tiles, ring_keys, ring_values, *rows, block_table, committed, ring_slot,
+            tiles, ring_keys, ring_values, *(side[:, :count] for side in rows),
+            block_table, committed, ring_slot,
             layout=layout, start=start, seq_lens=seq_lens if packed else None,
         )  # fmt: skip
         place = parts.place()
         found = attention(
             query, *(side.flatten(0, 1) for side in rows), causal=False, key_start=key_start,
-            key_lens=key_lens[number], max_key_len=min(each, max_committed - start),
+            key_lens=key_lens[number], max_key_len=count,
             output=place, **shared,
         )  # fmt: skip
         parts.add(*found)
