@@ -31,7 +31,7 @@ WINDOWS = {
     "all": ((0, 0), (4, 0)),
     "a tile": ((1, 0), (1, 0)),
     "inside a tile": ((0, 3), (0, 11)),
-    "across tiles": ((0, 50), (1, 30)),
+    "across tiles": ((0, 100), (1, 30)),
     "past the end": ((4, 0), (1, 0)),
 }
 # Where records lie: next to each other; in slots of a power of two; heads and blocks apart, the
