@@ -23,49 +23,56 @@ IMBALANCE_FLOOR = tl.constexpr(1.0e-8)
 
 
 @triton.jit
-def single(x, NATIVE: tl.constexpr):
-    """A tile in float32; one that is held in float16 to save registers is widened at each use."""
-    if x.dtype == tl.float16:
-        if NATIVE:
-            # an assembly that is not pure is not moved out of a loop, nor its results kept
-            x = tl.inline_asm_elementwise(
-                """
-                {
-                .reg .b16 low, high;
-                mov.b32 {low, high}, $2;
-                cvt.f32.f16 $0, low;
-                cvt.f32.f16 $1, high;
-                }
-                """,
-                "=f,=f,r",
-                [x],
-                dtype=tl.float32,
-                is_pure=False,
-                pack=2,
-            )
-        else:
-            x = x.to(tl.float32)
-    return x
+def single(x, again):
+    """A tile in float32; x is the tile, or pointers to it, which are read at each use.
+
+    again: 0, which the compiler does not know: what is read once more is not kept in registers
+    """
+    if x.dtype.is_ptr():
+        x = tl.load(x + again * 8)
+    return x.to(tl.float32)
 
 
 @triton.jit
-def variance(x, inverse, AXIS: tl.constexpr, NATIVE: tl.constexpr):
+def variance(x, inverse, again, AXIS: tl.constexpr):
     """The sample variance along AXIS of x times `inverse`, which runs along AXIS; two passes."""
     COUNT: tl.constexpr = x.shape[AXIS]
     inverse = tl.expand_dims(inverse, 1 - AXIS)
-    mean = tl.sum(single(x, NATIVE) * inverse, AXIS) * (1.0 / COUNT)
-    centred = single(x, NATIVE) * inverse - tl.expand_dims(mean, AXIS)
+    mean = tl.sum(single(x, again) * inverse, AXIS) * (1.0 / COUNT)
+    centred = single(x, 2 * again) * inverse - tl.expand_dims(mean, AXIS)
     return tl.sum(centred * centred, AXIS) * (1.0 / (COUNT - 1))
 
 
 @triton.jit
-def tile_deviation(x, AXIS: tl.constexpr, NATIVE: tl.constexpr):
-    """The sample deviation of a whole tile; 1 where that is 0."""
+def tile_deviation(x, again, AXIS: tl.constexpr):
+    """The sample deviation of a whole tile."""
     COUNT: tl.constexpr = x.shape[0] * x.shape[1]
-    mean = tl.sum(tl.sum(single(x, NATIVE), AXIS), 0) * (1.0 / COUNT)
-    centred = single(x, NATIVE) - mean
-    size = tl.sqrt_rn(tl.sum(tl.sum(centred * centred, AXIS), 0) * (1.0 / (COUNT - 1)))
-    return tl.where(size > 0.0, size, 1.0)
+    mean = tl.sum(tl.sum(single(x, again), AXIS), 0) * (1.0 / COUNT)
+    centred = single(x, 2 * again) - mean
+    return tl.sqrt_rn(tl.sum(tl.sum(centred * centred, AXIS), 0) * (1.0 / (COUNT - 1)))
+
+
+@triton.jit
+def _geometric_mean(variances):
+    """The geometric mean of the deviations that are not 0; infinite without any."""
+    is_any = variances > 0.0
+    count = tl.sum(is_any.to(tl.float32), 0)
+    logs = tl.sum(tl.where(is_any, 0.5 * tl.log(tl.where(is_any, variances, 1.0)), 0.0), 0)
+    return tl.where(count > 0.0, tl.exp(logs / tl.maximum(count, 1.0)), float("inf"))
+
+
+@triton.jit
+def size_of(x, of_columns, of_rows, again, AXIS: tl.constexpr, MODE: tl.constexpr):
+    """What a tile is divided by before: 1, its deviation, or the usual one of its lines."""
+    if MODE == "reference":
+        size = 1.0
+    else:
+        if MODE == "prescaled":
+            size = tile_deviation(x, again, AXIS)
+        else:
+            size = tl.minimum(_geometric_mean(of_columns), _geometric_mean(of_rows))
+        size = tl.where((size > 0.0) & (size < float("inf")), size, 1.0)
+    return size
 
 
 @triton.jit
@@ -92,28 +99,34 @@ def spread(variances, NATIVE: tl.constexpr):
 
 
 @triton.jit
-def inverse_scales(x, unit, iterations, AXIS: tl.constexpr, NATIVE: tl.constexpr):
-    """One over the scales of columns and rows, imbalances before and after, the iteration kept.
+def inverse_scales(x, iterations, again, AXIS: tl.constexpr, MODE: tl.constexpr,
+                   NATIVE: tl.constexpr):  # fmt: skip
+    """What the tile is divided by before, one over its scales of columns and of rows; and the
+    imbalances before and after, and the iteration kept, which packing leaves alone.
 
-    x: [group, D] float32 or float16; unit: the tile is x times this
+    x: [group, D], or pointers to it
     """
     column = tl.full([x.shape[1 - AXIS]], 1.0, tl.float32)
     row = tl.full([x.shape[AXIS]], 1.0, tl.float32)
-    of_columns = variance(x, row * unit, AXIS, NATIVE)
-    of_rows = variance(x, column * unit, 1 - AXIS, NATIVE)
+    of_columns = variance(x, row, 3 * again, AXIS)
+    of_rows = variance(x, column, 5 * again, 1 - AXIS)
+    size = size_of(x, of_columns, of_rows, again, AXIS, MODE)
+    unit = 1.0 / size
+    of_columns = of_columns * unit * unit
+    of_rows = of_rows * unit * unit
     before = spread(of_columns, NATIVE) + spread(of_rows, NATIVE)
     least = before
     kept = 0
     best_column, best_row = column, row
     for turn in range(iterations):
         column = _step(column, of_columns * column * column)
-        of_rows = variance(x, column * unit, 1 - AXIS, NATIVE)
+        of_rows = variance(x, column * unit, (4 * turn + 7) * again, 1 - AXIS)
         row = _step(row, of_rows * row * row)
-        of_columns = variance(x, row * unit, AXIS, NATIVE)
+        of_columns = variance(x, row * unit, (4 * turn + 9) * again, AXIS)
         now = spread(of_columns * column * column, NATIVE) + spread(of_rows * row * row, NATIVE)
         better = now <= least  # ties too
         least = tl.where(better, now, least)
         kept = tl.where(better, turn + 1, kept)
         best_column = tl.where(better, column, best_column)
         best_row = tl.where(better, row, best_row)
-    return best_column, best_row, before, least, kept
+    return size, best_column, best_row, before, least, kept

@@ -14,8 +14,9 @@ import triton
 import triton.language as tl
 
 from ..layout import TileLayout
-from .normalise import inverse_scales, single, tile_deviation
+from .normalise import inverse_scales, single
 from .pack_call import MODES, check
+from .rotate import grain_bytes
 from .round_pack import codes, limits, packed, quotient, to_float16
 
 # Rows of a ring that are read and written at once, in elements: 64 a thread of 8 warps.
@@ -69,15 +70,13 @@ def _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, commi
 
 @triton.jit
 def _tile(ring_ptr, rotated_ptr, start, first, committed, ring_rows, ring_stride_row, stride_token,
-          is_full, D: tl.constexpr, GROUP: tl.constexpr):  # fmt: skip
-    """The rows of a tile from position `first` on, [GROUP, D] float16, ring or this step's."""
+          D: tl.constexpr, GROUP: tl.constexpr, GRAIN: tl.constexpr):  # fmt: skip
+    """Pointers to the tile that begins at position `first`, [GROUP, D], in the ring or new rows."""
     position = first + tl.arange(0, GROUP)
-    dim = tl.arange(0, D)[None, :]
-    is_old = position < committed
-    at = (position % ring_rows).to(tl.int64) * ring_stride_row
-    old = tl.load(ring_ptr + at[:, None] + dim, mask=(is_full & is_old)[:, None], other=0.0)
-    at = (start + position - committed).to(tl.int64) * stride_token
-    return tl.load(rotated_ptr + at[:, None] + dim, mask=(is_full & ~is_old)[:, None], other=old)
+    old = (position % ring_rows).to(tl.int64) * ring_stride_row
+    new = (start + position - committed).to(tl.int64) * stride_token
+    row = tl.where(position < committed, ring_ptr + old, rotated_ptr + new)
+    return tl.multiple_of(row[:, None] + tl.arange(0, D)[None, :], (1, GRAIN))
 
 
 @triton.jit
@@ -88,23 +87,21 @@ def _store_scales(at, x):
 
 @triton.jit
 def write_record(
-    record_ptr, x, iterations,
+    record_ptr, x, iterations, again,
     BITS: tl.constexpr, AXIS: tl.constexpr, CODES: tl.constexpr, ROW_SCALE: tl.constexpr,
-    ZERO_POINT: tl.constexpr, COLUMN_SCALE: tl.constexpr, PRESCALED: tl.constexpr,
+    ZERO_POINT: tl.constexpr, COLUMN_SCALE: tl.constexpr, MODE: tl.constexpr,
     NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Write the half of a record that is of the keys (AXIS 1) or the values (AXIS 0) in x."""
-    size = tile_deviation(x, AXIS, NATIVE) if PRESCALED else 1.0
-    unit = 1.0 / size if PRESCALED else 1.0
-    column, row, _, _, _ = inverse_scales(x, unit, iterations, AXIS, NATIVE)
+    size, column, row, _, _, _ = inverse_scales(x, iterations, again, AXIS, MODE, NATIVE)
     column, row = tl.div_rn(1.0, column), tl.div_rn(1.0, row)
-    balanced = _balanced(x, size, column, row, AXIS, PRESCALED, NATIVE)
+    balanced = _balanced(x, size, column, row, again, AXIS, MODE, NATIVE)
     low, step = limits(balanced, BITS, 1 - AXIS, NATIVE)
-    balanced = _balanced(x, size, column, row, AXIS, PRESCALED, NATIVE)
+    balanced = _balanced(x, size, column, row, 2 * again, AXIS, MODE, NATIVE)
     code = codes(balanced, low, step, BITS, 1 - AXIS, NATIVE)
     if AXIS == 1:
         code = tl.trans(code)
-    row = row * size if PRESCALED else row
+    row = row * size
     octets = packed(code, BITS)
     line = tl.arange(0, octets.shape[0]) * octets.shape[1]
     at = record_ptr + CODES + line[:, None] + tl.arange(0, octets.shape[1])[None, :]
@@ -115,11 +112,11 @@ def write_record(
 
 
 @triton.jit
-def _balanced(x, size, column, row, AXIS: tl.constexpr, PRESCALED: tl.constexpr,
+def _balanced(x, size, column, row, again, AXIS: tl.constexpr, MODE: tl.constexpr,
               NATIVE: tl.constexpr):  # fmt: skip
     """The tile over its scales in float32, columns first; of a tile in float16 at each use."""
-    x = single(x, NATIVE)
-    if PRESCALED:
+    x = single(x, again)
+    if MODE != "reference":
         x = quotient(x, size, NATIVE)
     x = quotient(x, tl.expand_dims(column, AXIS), NATIVE)
     return quotient(x, tl.expand_dims(row, 1 - AXIS), NATIVE)
@@ -128,28 +125,31 @@ def _balanced(x, size, column, row, AXIS: tl.constexpr, PRESCALED: tl.constexpr,
 @triton.jit
 def _pack(
     record_ptr, ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, committed, tile, is_full,
-    is_first, ring_rows, ring_stride_row, stride_token, iterations,
+    is_first, ring_rows, ring_stride_row, stride_token, iterations, again,
     D: tl.constexpr, GROUP: tl.constexpr, BITS: tl.constexpr, AXIS: tl.constexpr,
     CODES: tl.constexpr, ROW_SCALE: tl.constexpr, ZERO_POINT: tl.constexpr,
-    COLUMN_SCALE: tl.constexpr, PRESCALED: tl.constexpr, HALF: tl.constexpr, ROWS: tl.constexpr,
-    NATIVE: tl.constexpr,
+    COLUMN_SCALE: tl.constexpr, MODE: tl.constexpr, HELD: tl.constexpr, ROWS: tl.constexpr,
+    GRAIN: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Read a tile, store the rows if this is the first program of its request, write the record."""
     x = _tile(ring_ptr, rotated_ptr, start, tile * GROUP, committed, ring_rows, ring_stride_row,
-              stride_token, is_full, D, GROUP)  # fmt: skip
+              stride_token, D, GROUP, GRAIN)  # fmt: skip
+    if HELD:
+        x = tl.load(x, mask=is_full, other=0.0).to(tl.float32)
+    elif is_full:
+        write_record(record_ptr, x, iterations, again, BITS, AXIS, CODES, ROW_SCALE, ZERO_POINT,
+                     COLUMN_SCALE, MODE, NATIVE)  # fmt: skip
     if is_first:
         tl.debug_barrier()  # all of the tile is read before a row of the ring is written
         _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, committed, ring_rows,
                     ring_stride_row, stride_token, D, ROWS)  # fmt: skip
-    if is_full:
-        write_record(
-            record_ptr, x if HALF else x.to(tl.float32), iterations, BITS, AXIS, CODES, ROW_SCALE,
-            ZERO_POINT, COLUMN_SCALE, PRESCALED, NATIVE,
-        )  # fmt: skip
+    if HELD and is_full:
+        write_record(record_ptr, x, iterations, again, BITS, AXIS, CODES, ROW_SCALE, ZERO_POINT,
+                     COLUMN_SCALE, MODE, NATIVE)  # fmt: skip
 
 
 @triton.jit(
-    do_not_specialize=["requests", "max_query_len", "ring_rows", "iterations"],
+    do_not_specialize=["requests", "max_query_len", "ring_rows", "iterations", "again"],
     do_not_specialize_on_alignment=[
         "query_start_ptr", "seq_lens_ptr", "ring_slot_ptr", "slot_mapping_ptr"
     ],
@@ -164,13 +164,13 @@ def pack_step(
     t_stride_block, t_stride_head,
     rk_stride_slot, rk_stride_row, rk_stride_head, rv_stride_slot, rv_stride_row, rv_stride_head,
     k_stride_token, k_stride_head, v_stride_token, v_stride_head,
-    requests, max_query_len, ring_rows, iterations,
+    requests, max_query_len, ring_rows, iterations, again,
     D: tl.constexpr, GROUP: tl.constexpr, KEY_BITS: tl.constexpr, VALUE_BITS: tl.constexpr,
     KEY_CODES: tl.constexpr, KEY_CHANNEL_SCALE: tl.constexpr, KEY_ZERO_POINT: tl.constexpr,
     KEY_TOKEN_SCALE: tl.constexpr, VALUE_CODES: tl.constexpr, VALUE_CHANNEL_SCALE: tl.constexpr,
     VALUE_TOKEN_SCALE: tl.constexpr, VALUE_ZERO_POINT: tl.constexpr,
-    PRESCALED: tl.constexpr, HALF: tl.constexpr, ROWS: tl.constexpr, AT_ONCE: tl.constexpr,
-    NATIVE: tl.constexpr,
+    MODE: tl.constexpr, HELD: tl.constexpr, ROWS: tl.constexpr, AT_ONCE: tl.constexpr,
+    GRAIN: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Pack the keys (even programs) or the values of a tile of one head, and store their rows."""
     head = (tl.program_id(0) // 2).to(tl.int64)
@@ -195,17 +195,17 @@ def pack_step(
         _pack(
             record_ptr, ring_keys_ptr + slot * rk_stride_slot + head * rk_stride_head,
             rotated_key_ptr + head * k_stride_head, slot_mapping_ptr, start, query_len, committed,
-            tile, is_full, number == 0, ring_rows, rk_stride_row, k_stride_token, iterations,
+            tile, is_full, number == 0, ring_rows, rk_stride_row, k_stride_token, iterations, again,
             D, GROUP, KEY_BITS, 1, KEY_CODES, KEY_CHANNEL_SCALE, KEY_ZERO_POINT, KEY_TOKEN_SCALE,
-            PRESCALED, HALF, ROWS, NATIVE,
+            MODE, HELD, ROWS, GRAIN, NATIVE,
         )  # fmt: skip
     else:
         _pack(
             record_ptr, ring_values_ptr + slot * rv_stride_slot + head * rv_stride_head,
             rotated_value_ptr + head * v_stride_head, slot_mapping_ptr, start, query_len, committed,
-            tile, is_full, number == 0, ring_rows, rv_stride_row, v_stride_token, iterations,
+            tile, is_full, number == 0, ring_rows, rv_stride_row, v_stride_token, iterations, again,
             D, GROUP, VALUE_BITS, 0, VALUE_CODES, VALUE_TOKEN_SCALE, VALUE_ZERO_POINT,
-            VALUE_CHANNEL_SCALE, PRESCALED, HALF, ROWS, NATIVE,
+            VALUE_CHANNEL_SCALE, MODE, HELD, ROWS, GRAIN, NATIVE,
         )  # fmt: skip
 
 
@@ -242,7 +242,7 @@ def pack(
     rows = (ring_keys, ring_values, rotated_key, rotated_value)
     check(tiles, *rows, query_start, seq_lens, ring_slot, slot_mapping, layout)
     if mode not in MODES:
-        raise ValueError(f"mode is {mode!r}, expected one of {', '.join(MODES)}")
+        raise ValueError(f"mode is {mode!r}; expected one of {', '.join(MODES)}")
     requests, tokens = seq_lens.shape[0], rotated_key.shape[0]
     if not requests or not tokens or max_query_len < 1:
         return
@@ -252,15 +252,16 @@ def pack(
     pack_step[(2 * tiles.shape[1], programs)](
         tiles, *rows, query_start, seq_lens, ring_slot, slot_mapping, *tiles.stride()[:2],
         *(step for x in rows for step in x.stride()[:-1]),
-        requests, max_query_len, ring_keys.shape[1], iterations,
+        requests, max_query_len, ring_keys.shape[1], iterations, 0,
         D=layout.head_dim, GROUP=layout.group, KEY_BITS=layout.key_bits,
         VALUE_BITS=layout.value_bits, KEY_CODES=layout.key_codes,
         KEY_CHANNEL_SCALE=layout.key_channel_scale, KEY_ZERO_POINT=layout.key_zero_point,
         KEY_TOKEN_SCALE=layout.key_token_scale, VALUE_CODES=layout.value_codes,
         VALUE_CHANNEL_SCALE=layout.value_channel_scale,
         VALUE_TOKEN_SCALE=layout.value_token_scale, VALUE_ZERO_POINT=layout.value_zero_point,
-        PRESCALED=mode == "prescaled", HALF=elements > 32768, AT_ONCE=REQUESTS_AT_ONCE,
+        MODE=mode, HELD=layout.head_dim < 512, AT_ONCE=REQUESTS_AT_ONCE,
         ROWS=min(STORED_ELEMENTS // layout.head_dim, 128),
+        GRAIN=min(grain_bytes(x) for x in rows),
         NATIVE=isinstance(pack_step, triton.JITFunction) and torch.version.hip is None,
         num_warps=max(4, min(elements // 4096, 16)),
     )  # fmt: skip

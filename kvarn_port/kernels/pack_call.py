@@ -6,7 +6,7 @@ import torch
 
 from ..layout import TileLayout
 
-MODES = ("reference", "prescaled")
+MODES = ("reference", "prescaled", "robust")
 
 
 def check(

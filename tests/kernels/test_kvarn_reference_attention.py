@@ -29,7 +29,7 @@ LONGEST = 17
 # seq_len and query_len of requests, of group 64 and a ring of 80 rows: nothing packed yet; the last
 # row of a tile committed, and one more; tile filled by drafts; rows that wrap around the ring
 REQUESTS = ((5, 1), (64, 1), (65, 1), (66, 5), (130, 3), (142, 17), (193, 1), (200, 0), (17, 17))
-SPLIT = 3  # tokens of queries that belong to nobody
+SPARE = 3  # tokens of queries that belong to nobody
 
 
 def signs(head_dim: int) -> np.ndarray:
@@ -87,7 +87,7 @@ def call(preset: str, head_dim: int, kv_heads: int, ratio: int) -> Call:
         keys.append(key)
         values.append(value)
     query_lens = torch.tensor([q for _, q in REQUESTS])
-    tokens = int(query_lens.sum()) + SPLIT
+    tokens = int(query_lens.sum()) + SPARE
     return Call(
         layout,
         tiles,
@@ -155,7 +155,7 @@ def test_it_is_a_dense_softmax_over_keys_that_were_never_rotated(
     assert attention(made, output, causal=causal) is output
     expected = dense(made, causal)
     np.testing.assert_allclose(output, expected, rtol=0, atol=1e-12)
-    assert output[:-SPLIT].isfinite().all()
+    assert output[:-SPARE].isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
@@ -165,9 +165,8 @@ def test_the_output_is_rounded_to_its_dtype(dtype: torch.dtype) -> None:
     output = attention(made, torch.zeros(made.query.shape, dtype=dtype))
     assert output.dtype == dtype
     assert torch.equal(output, true.to(dtype))
-    single = attention(
-        made, torch.zeros(made.query.shape, dtype=torch.float64), dtype=torch.float32
-    )
+    output = torch.zeros(made.query.shape, dtype=torch.float64)
+    single = attention(made, output, dtype=torch.float32)
     assert 1e-9 < (single - true).abs().max() < 1e-5
 
 
@@ -178,7 +177,7 @@ def test_rows_of_nobody_stay_and_those_of_a_padded_request_are_zero() -> None:
     made.ring_slot[3] = -1  # the request of five query tokens from token 3 on
     output = attention(made, torch.full(made.query.shape, 7.0, dtype=torch.float64))
     assert output[3:8].abs().max() == 0
-    assert output[-SPLIT:].unique().tolist() == [7]
+    assert output[-SPARE:].unique().tolist() == [7]
     rest = [*range(3), *range(8, len(output))]
     assert torch.equal(output[rest], true[rest])
 

@@ -1,0 +1,318 @@
+"""Packing a step held against the plain torch of the same name, on a GPU or interpreted.
+
+Each comparison names mutations of `mutations_kvarn_pack.py` that it is to catch; `mutate.py` tries
+them. Bounds: the normaliser sums in another order than torch, so that a scale, rounded to float16,
+may be one unit in the last place off, one in 1,000 of them, and a code one off, one in 100,000
+(kvarn.md 13: 0 of 4.9 million codes, 11 of 108,000 scales); one of each more, since a case has few.
+Rings are copies, and records that are not written stay: both equal to the byte.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+
+import pytest
+
+if None in (importlib.util.find_spec("torch"), importlib.util.find_spec("triton")):
+    pytest.skip("torch or Triton is not installed", allow_module_level=True)
+
+import torch
+
+from kvarn_port.kernels.pack import pack
+from kvarn_port.layout import PRESETS, tile_layout
+from kvarn_port.reference import pack as reference
+from kvarn_port.reference.tiles import dequantise
+from tests.kernels.golden_tiles import GOLDEN, Golden, golden_tile
+from tests.kernels.records import Apart, apart, fields_of
+from tests.kernels.steps import (
+    VERIFY,
+    Case,
+    Step,
+    all_cases,
+    filled_blocks,
+    lengths_for,
+    make,
+    pairwise_cases,
+)
+
+pytestmark = [
+    pytest.mark.kernel,
+    # Triton's interpreter makes scalars of arrays of one element
+    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0:DeprecationWarning"),
+]
+
+PATTERNS = (0xA5, 0x5A)  # of poisoned bytes: none of a record is left in both
+
+
+def check(step: Step, device: str) -> Apart:
+    """Hold one step against the truth: records, the bytes around them, and rings."""
+    done = [step.copy(device, byte) for byte in PATTERNS]
+    for each in done:
+        pack(**each.arguments())
+    one, other = (each.copy("cpu") for each in done)
+    right = step.copy("cpu", PATTERNS[0])
+    reference.pack(**right.arguments())
+    blocks = filled_blocks(right)
+    written = torch.zeros_like(right.tiles, dtype=torch.bool)
+    written[blocks, :, : step.layout.tile_bytes] = True
+    # record-of-block-0, head-0-for-all, packs-open-tiles, packs-padded-rows, packs-without-a-page,
+    # scales-not-written, first-tile-only: bytes that are poison in both, or in neither
+    assert torch.equal(one.tiles == other.tiles, written)
+    for name in ("ring_keys", "ring_values"):
+        # row-of-the-next-position, first-rows-of-a-long-step, stores-without-a-page,
+        # stores-padded-rows, every-program-stores, one-head-is-stored: another row of the ring
+        got, expected = getattr(one, name), getattr(right, name)
+        assert torch.equal(got.view(torch.int16), expected.view(torch.int16))
+    found = apart(*(each.tiles[blocks].flatten(0, 1) for each in (one, right)), step.layout)
+    # store-before-pack, ring-row-without-wrap, tile-of-new-rows, new-rows-late: other rows;
+    # rows-first, ties-refused, floor-dropped, no-limit-of-scales, all and more: other scales
+    assert found.further == 0
+    assert found.codes <= 1 + found.codes_of / 1e5
+    assert found.scales <= 1 + found.scales_of / 1e3
+    return found
+
+
+@pytest.mark.parametrize("case", pairwise_cases(), ids=str)
+def test_a_step_writes_the_records_of_the_reference_and_nothing_else(
+    case: Case, device: str
+) -> None:
+    check(make(case, device), device)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", all_cases(), ids=str)
+def test_every_preset_packs_every_step_at_every_head_dim(case: Case, gpu: str) -> None:
+    check(make(case, gpu), gpu)
+
+
+def test_tokens_without_a_page_are_written_nowhere(device: str) -> None:
+    case = Case(*lengths_for(64)["a chunk over three tiles"], seed=1)
+    step = make(case, device)
+    begin = 64 * 3 + 7 - step.slot_mapping.shape[0] + 3  # the position of the first new token
+    for position in (2 * 64 - 1, 3 * 64 - 5, 3 * 64 + 2):
+        step.slot_mapping[position - begin] = -1
+    assert len(filled_blocks(step)) == 2  # of three: the last token of one has no page
+    check(step, device)
+
+
+def test_more_requests_than_are_looked_at_at_once_find_their_tiles(device: str) -> None:
+    lengths = [(70, 66), (3, 1), (64, 64), (1, 1)] * 33  # 132 requests, two tiles in some
+    case = Case(*zip(*lengths, strict=True), heads=1, seed=2)  # type: ignore[arg-type]
+    step = make(case, device)
+    assert len(filled_blocks(step)) == 66
+    check(step, device)
+
+
+def test_a_launch_for_longer_queries_writes_the_same_bytes(device: str) -> None:
+    case = Case(*lengths_for(64)["a verify step over a tile's end"], seed=3)
+    one = make(case, device).copy(device, PATTERNS[0])
+    other = one.copy(device)
+    pack(**one.arguments())
+    pack(**replace(other, max_query_len=2048).arguments())
+    # request-not-looked-for: the programs of requests and tiles are found in another way
+    assert torch.equal(one.tiles, other.tiles)
+    assert torch.equal(one.ring_keys.view(torch.int16), other.ring_keys.view(torch.int16))
+
+
+def test_a_tile_has_the_same_bytes_whichever_rows_came_in_this_step(device: str) -> None:
+    case = Case((128,), (128,), heads=1, seed=4)
+    whole = make(case, device).copy(device, PATTERNS[0])
+    parts = whole.copy(device)
+    pack(**whole.arguments())
+    page = int(parts.slot_mapping[64]) // 64
+    for begin, end in ((0, 40), (40, 70), (70, 71), (71, 120), (120, 128)):
+        pack(**piece(parts, begin, end).arguments())
+    # ring-row-without-wrap, new-rows-late: a tile of rows of four steps, two of them in the ring
+    assert torch.equal(parts.tiles[page], whole.tiles[page])
+    assert torch.equal(parts.tiles, whole.tiles)
+
+
+def piece(step: Step, begin: int, end: int) -> Step:
+    """Return the step of tokens begin … end - 1 of a step that is one request from its start."""
+    return replace(
+        step,
+        rotated_key=step.rotated_key[begin:end],
+        rotated_value=step.rotated_value[begin:end],
+        query_start=torch.tensor([0, end - begin]).to(step.query_start),
+        seq_lens=torch.tensor([end]).to(step.seq_lens),
+        slot_mapping=step.slot_mapping[begin:end],
+        max_query_len=end - begin,
+    )
+
+
+def test_a_tile_that_drafts_filled_is_packed_again_when_it_is_committed(device: str) -> None:
+    case = Case((128,), (VERIFY,), heads=1, seed=5)  # drafts up to the tile's end
+    step = make(case, device).copy(device, PATTERNS[0])
+    pack(**step.arguments())
+    second = make(replace(case, seed=6), device)
+    # three tokens of the step were kept; new ones come at their positions and pass the tile's end
+    new = replace(
+        step,
+        rotated_key=second.rotated_key[:6],
+        rotated_value=second.rotated_value[:6],
+        query_start=torch.tensor([0, 5]).to(step.query_start),
+        seq_lens=step.seq_lens * 0 + 128,
+        slot_mapping=step.slot_mapping[3:9],
+        max_query_len=VERIFY,
+    )
+    check(new, device)
+
+
+@pytest.mark.parametrize("byte_offset", ["blocks", "ring", "tokens"])
+def test_addresses_past_two_to_the_31_give_the_same_bytes(byte_offset: str, gpu: str) -> None:
+    case = Case(*lengths_for(64)["a chunk over three tiles"], seed=7)
+    near = make(case, gpu).copy(gpu, PATTERNS[0])
+    far = spread_out(near, byte_offset, gpu)
+    pack(**near.arguments())
+    pack(**far.arguments())
+    # int32-block, int32-slot, int32-token: other bytes, or a crash
+    assert torch.equal(far.tiles, near.tiles)
+    for name in ("ring_keys", "ring_values"):
+        assert torch.equal(
+            getattr(far, name).view(torch.int16), getattr(near, name).view(torch.int16)
+        )
+
+
+def spread_out(step: Step, what: str, device: str) -> Step:
+    """Return a copy whose blocks, ring slots or tokens lie so far apart that 2^31 is passed."""
+    names = {"blocks": ["tiles"], "ring": ["ring_keys", "ring_values"]}
+    names["tokens"] = ["rotated_key", "rotated_value"]
+    moved = {}
+    for name in ("tiles", "ring_keys", "ring_values", "rotated_key", "rotated_value"):
+        x = getattr(step, name)
+        if name in names[what]:
+            apart_by = -(-(2**31 + 2**20) // (x.shape[0] - 1) // 128) * 128  # elements
+            storage = torch.empty(
+                (x.shape[0] - 1) * apart_by + x[0].numel(), dtype=x.dtype, device=device
+            )
+            strides = (apart_by, *x[0].contiguous().stride())
+            moved[name] = storage.as_strided(x.shape, strides)
+            moved[name].copy_(x)
+        else:
+            moved[name] = x.clone()
+    return replace(step, **moved)
+
+
+def one_tile(key: torch.Tensor, value: torch.Tensor, device: str, preset: str, mode: str) -> Step:
+    """Return the step that packs one tile, given as [group, head_dim], from new rows."""
+    group, head_dim = key.shape
+    case = Case((group,), (group,), preset, head_dim, heads=1, mode=mode)
+    step = make(case, "cpu")
+    step.rotated_key[:group, 0], step.rotated_value[:group, 0] = key.half(), value.half()
+    return step.copy(device, PATTERNS[0])
+
+
+def record_of(step: Step, **more: int) -> torch.Tensor:
+    """Return the record of a step of one tile, packed, on the CPU: [1, record bytes]."""
+    pack(**step.arguments(), **more)
+    return step.tiles[filled_blocks(step)[0]].cpu()
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda g: f"{g.tile}-{g.iterations}")
+def test_golden_tiles_have_their_codes_and_scales(golden: Golden, device: str) -> None:
+    tile = golden_tile(golden.tile)
+    key, value = (tile.T, torch.zeros(128, 128)) if golden.tile == "key" else (tile.T * 0, tile)
+    step = one_tile(key, value, device, "kvarn_k4v2_g128", "reference")
+    record = record_of(step, iterations=golden.iterations)
+    layout = step.layout
+    codes, scales = fields_of(record, layout)
+    of_key = golden.tile == "key"
+    # nibbles-exchanged, pairs-exchanged, iterations-ignored: other bytes
+    octets = record[0, (layout.key_codes if of_key else layout.value_codes) :][:8]
+    assert tuple(octets.tolist()) == golden.packed
+    assert abs(int(codes[0 if of_key else 1].sum()) - golden.sum_of_codes) <= 2
+    names = scales[:3] if of_key else [scales[4], scales[5], scales[3]]
+    for got, expected in zip(
+        names, (golden.scale, golden.zero_point, golden.column_scale), strict=True
+    ):
+        # scales-exchanged, zero-point-unscaled: beyond half a unit in the last printed place, or
+        # one in the last place of float16
+        limit = torch.tensor(expected).abs() * 2**-10 + 6e-6
+        assert ((got[0, :4].float() - torch.tensor(expected)).abs() <= limit).all()
+    found = dequantise(record, layout)[0 if of_key else 1][0]
+    truth = (tile.T if of_key else tile).double()
+    error = ((found - truth).square().sum() / truth.square().sum()).sqrt()
+    assert abs(float(error) - golden.error) <= 1e-4
+
+
+@pytest.mark.parametrize("mode", ["reference", "prescaled", "robust"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_tile_of_zeros_comes_back_as_zeros(preset: str, mode: str, device: str) -> None:
+    group = tile_layout(preset, 64).group
+    zeros = torch.zeros(group, 64)
+    step = one_tile(zeros, zeros, device, preset, mode)
+    record = record_of(step)
+    codes, scales = fields_of(record, step.layout)
+    assert all(bool((x == 0).all()) for x in codes)
+    for channel_scale, column in ((scales[0], scales[2]), (scales[4], scales[3])):
+        assert (channel_scale == 0).all()  # 0.74 * 1e-10 is no float16
+        # ties-refused: the scales of no iteration, 1
+        assert (column == 0.7407).all() or (column == torch.tensor(0.7408).half()).all()
+    assert all(bool((x == 0).all()) for x in dequantise(record, step.layout))
+
+
+def test_constant_tiles_and_rows_come_back_within_the_rounding_of_their_scales(device: str) -> None:
+    constant = torch.full((128, 128), 3.7).half().float()
+    lines = torch.linspace(-4, 4, 128).half().float()[None, :].expand(128, 128)
+    for key, value in ((constant, constant), (lines, lines.T)):
+        record = record_of(one_tile(key, value, device, "kvarn_k4v4_g128", "reference"))
+        for found, truth in zip(
+            dequantise(record, tile_layout("kvarn_k4v4_g128", 128)), (key, value), strict=True
+        ):
+            # a zero point and a scale of float16, 2^-11 each, and what is left of a step of 1e-10
+            assert ((found[0] - truth).abs() <= truth.abs() * 2**-10 + 1e-3 * 2**-10).all()
+
+
+def test_a_constant_row_in_a_tile_is_carried_by_its_zero_point(device: str) -> None:
+    random = torch.Generator().manual_seed(8)
+    key, value = (torch.randn(64, 64, generator=random).half().float() for _ in range(2))
+    key[:, 5], value[9] = 0.0, 0.0
+    step = one_tile(key, value, device, "kvarn_k4v2_g64", "reference")
+    record = record_of(step)
+    keys, values = dequantise(record, step.layout)
+    # step-without-a-floor: 0 / 0
+    assert (keys[0, :, 5] == 0).all()
+    assert (values[0, 9] == 0).all()
+    assert keys.isfinite().all()
+    assert values.isfinite().all()
+
+
+def test_the_largest_rows_of_float16_give_finite_scales(device: str) -> None:
+    random = torch.Generator().manual_seed(9)
+    sign = torch.randint(2, (128, 128), generator=random) * 2.0 - 1
+    key, value = sign * 65504, torch.randn(128, 128, generator=random)
+    value[:, 3] = 65504 * sign[:, 3]
+    step = one_tile(key, value, device, "kvarn_k4v2_g128", "reference")
+    record = record_of(step)
+    # scales-not-clamped: infinite, and NaN of what is read
+    assert all(bool(x.isfinite().all()) for x in fields_of(record, step.layout)[1])
+    assert all(bool(x.isfinite().all()) for x in dequantise(record, step.layout))
+
+
+@pytest.mark.parametrize("mode", ["reference", "prescaled", "robust"])
+@pytest.mark.parametrize("edge", ["zeros", "nan token", "huge token", "one channel"])
+def test_steps_with_an_edge_match_the_reference(edge: str, mode: str, device: str) -> None:
+    random = torch.Generator().manual_seed(10)
+    key, value = (torch.randn(64, 128, generator=random) for _ in range(2))
+    if edge == "zeros":
+        key[:, ::2], value[::3] = 0, 0
+    elif edge == "nan token":  # what rotate makes of one
+        key[7], value[7] = 0, 0
+    elif edge == "huge token":
+        key[7], value[7] = key[7] * 1e4, value[7] * 1e4
+    else:
+        key[:, 3], value[:, 3] = key[:, 3] * 0.01 + 3000, value[:, 3] * 0.01 + 3000
+    step = one_tile(key, value, device, "kvarn_k4v2_g64", mode)
+    # single-pass-variance: the channel of mean 3000
+    check(step, device)
+
+
+def test_nothing_to_do_launches_nothing(device: str) -> None:
+    step = make(Case((64,), (64,), seed=11), device)
+    before = step.copy(device)
+    pack(**replace(step, max_query_len=0).arguments())
+    none = {"seq_lens": step.seq_lens[:0], "ring_slot": step.ring_slot[:0]}
+    pack(**replace(step, query_start=step.query_start[:1], **none).arguments())
+    assert torch.equal(step.tiles, before.tiles)
+    assert torch.equal(step.ring_keys.view(torch.int16), before.ring_keys.view(torch.int16))
