@@ -56,6 +56,10 @@ def normalise(
         not amplified. "prescaled" divides a tile by its standard deviation first, "robust" by
         `usual_deviation`, and multiply row_scale by it at the end: what is stored has the same form
 
+    By "reference" a tile whose deviations are all under 0.74 has equal imbalance in every
+    iteration, so that rounding decides between scales of 1 and of 0.7408: in another order of sums
+    a quarter of tiles of deviation 0.1 kept another one, none in the other modes.
+
     A tile with a NaN or an infinity is not balanced: its imbalance is NaN, no iteration is better,
     and its scales stay 1 in every mode. Other tiles of the call know nothing of it.
 

@@ -30,7 +30,7 @@ def rotated(key: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor
 
 @pytest.mark.parametrize("head_dim", [1, 2, 64, 128, 256, 512])
 def test_an_entry_is_minus_where_row_and_column_share_an_odd_number_of_bits(head_dim: int) -> None:
-    # signs-of-another-block
+    # signs-of-another-block, matrix-of-float16
     places = range(head_dim)
     signs = [[1 - 2 * ((i & j).bit_count() % 2) for j in places] for i in places]
     expected = torch.tensor(signs, dtype=torch.float64) / head_dim**0.5
@@ -101,7 +101,7 @@ def test_a_sum_over_65504_is_clamped() -> None:
 
 
 def test_float16_is_to_the_nearest_even() -> None:
-    # float16-cut-off
+    # float16-unclamped
     given = torch.tensor([2049.0, 2051.0, 1e6, -1e6, 65519.9, 1e-8])
     assert to_float16(given).tolist() == [2048, 2052, 65504, -65504, 65504, 0]
     assert to_float16(torch.tensor([NAN])).isnan().all()

@@ -2,7 +2,7 @@
 
 Rows hold numbers that stand for all tokens up to them, and a record here is these numbers, so that
 each input of attention says what was put there. Comments name the mutations of
-`mutations_kvarn_reference.py` that a comparison catches.
+`mutations_kvarn_reference_step.py` that a comparison catches.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class Cache:
 
     def __post_init__(self) -> None:
         heads, head_dim = HEADS, self.layout.head_dim
-        self.tiles = torch.zeros(PAGES, heads, self.layout.tile_bytes + 16, dtype=torch.uint8)
+        # one more, of nobody
+        self.tiles = torch.zeros(PAGES + 1, heads, self.layout.tile_bytes + 16, dtype=torch.uint8)
         shape = (SLOTS, self.ring_rows, heads, head_dim)
         self.rings = [torch.full(shape, float("nan"), dtype=torch.float16) for _ in range(2)]
 
@@ -102,7 +103,7 @@ class Cache:
         query_start = torch.tensor([0, *torch.tensor(lens).cumsum(0).tolist()])
         seq_lens = torch.tensor([len(row.contents) for row in step])
         ring_slot = torch.tensor([row.slot for row in step])
-        table = torch.full((len(step), 64), 10**6)
+        table = torch.full((len(step), 64), PAGES)
         mapping = []
         for place, row in enumerate(step):
             table[place, : len(row.pages)] = torch.tensor(row.pages)
@@ -158,7 +159,7 @@ def wrong_inputs(seed: int, cache: Cache, counts: Counts) -> tuple[int, int]:
 @pytest.mark.usefixtures("_rows_as_records")
 def test_every_input_of_attention_is_the_row_of_its_position_or_the_tile_of_its_rows() -> None:
     # store-before-pack, rows-of-the-step-by-position, tile-of-drafts-kept, ring-row-by-query,
-    # page-of-the-first-token, gather-reads-a-tile-more, ring-of-slot-0
+    # page-of-the-tile-after, history-a-tile-more, history-a-tile-less, gather-deaf-to-the-store
     counts, seen = Counts(), 0
     for seed in range(24):
         inputs, wrong = wrong_inputs(seed, Cache(), counts)

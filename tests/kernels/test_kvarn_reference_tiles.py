@@ -44,7 +44,7 @@ def reconstructed(tile: torch.Tensor, bits: int, mode: str, iterations: int = 8)
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda g: f"{g.tile}-{g.iterations}")
 def test_golden_tiles_have_the_published_bytes(golden: Golden) -> None:
     """Scales are listed to six digits of float16, an ulp being 2⁻¹¹ to 2⁻¹⁰ of the number."""
-    # rounds-down, rounds-half-up, step-of-a-level-more, scales-not-absorbed, mean-for-low
+    # rounds-down, step-of-a-level-more, scale-not-absorbed, low-is-the-mean, fewer-iterations
     bits = {"key": 4, "value": 2}[golden.tile]
     tile = golden_tile(golden.tile)
     codes, scale, zero_point, column_scale = quantised(tile[None], bits, golden.iterations)
@@ -253,7 +253,7 @@ def test_a_constant_row_of_a_tile_is_carried_by_its_zero_point() -> None:
 def test_a_zero_point_past_float16_is_65504(mode: str) -> None:
     """A channel of ±40,000 and one more at the end of its range, in a tile of little else: at the
     least scale of its token its zero point is -88,421 or, where the tokens take a part, under."""
-    # float16-unclamped: the channel is -inf, or NaN
+    # zero-point-unclamped: the channel is -inf, or NaN
     tile = golden_tile("key") / 16
     tile[3, 0::2], tile[3, 1::2] = 40_000, -40_000
     tile[3, 0] = -65504 if mode == "prescaled" else -131_072  # what float16 has no number for
@@ -321,7 +321,7 @@ def errors_of_others(bad: str, mode: str) -> tuple[float, float]:
 def test_one_bad_token_does_not_spoil_the_others(bad: str, mode: str) -> None:
     """0.099 of keys and 0.495 of values is what 4 and 2 bits leave of N(0, 1) without it: the
     largest of 128 are 2.6 off, a step is 5.2 / 15 or / 3. Within a tenth of that with it."""
-    # nan-stays, infinity-to-nan, huge-number-stays
+    # nan-stays, usual-deviation-is-the-larger
     keys, values = errors_of_others(bad, mode)
     assert keys == pytest.approx(0.099, abs=0.01)
     assert values == pytest.approx(0.495, abs=0.05)
@@ -358,6 +358,25 @@ def test_a_huge_token_along_one_rotated_channel_spoils_that_channel_of_values(mo
     assert error[0] > 5
     assert error[1:].mean() < 0.52
     assert error[1:].max() < 0.7
+
+
+@EVERY_MODE
+def test_keys_and_values_are_quantised_by_the_mode_and_iterations_of_the_call(mode: str) -> None:
+    # mode-forgotten-for-values
+    layout = tile_layout("kvarn_k4v4_g64", 64)
+    keys, values = (
+        golden_tile("key")[None, :64, :64] / 64,
+        golden_tile("value")[None, 64:, :64] / 64,
+    )
+    for iterations in (2, 8):
+        (record,) = quantise(keys, values, layout, iterations, mode)
+        for tile, codes, scale in (
+            (keys.transpose(1, 2), layout.key_codes, layout.key_channel_scale),
+            (values, layout.value_codes, layout.value_token_scale),
+        ):
+            parts = quantised(tile, 4, iterations, mode)
+            assert torch.equal(record[codes : codes + 2048], pack_codes(parts[0], 4).flatten())
+            assert torch.equal(record[scale : scale + 128].view(torch.float16), parts[1][0])
 
 
 def test_tiles_of_another_shape_are_refused() -> None:

@@ -45,7 +45,7 @@ ROWS = [line.split() for line in TABLE.strip().splitlines()]
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}-{row[1]}")
 def test_a_record_is_as_the_table_has_it(row: list[str]) -> None:
-    # layout-fields-exchanged, layout-a-scale-a-token, layout-scales-of-tokens-by-channel
+    # layout-value-scales-exchanged, layout-key-scale-a-token, layout-bits-exchanged
     preset, offsets, ratio = row[0], row[2], row[7]
     head_dim, tile_bytes, slot_bytes, pow2_slot, pow2_bytes = map(int, (row[1], *row[3:7]))
     layout = tile_layout(preset, head_dim)
@@ -54,7 +54,7 @@ def test_a_record_is_as_the_table_has_it(row: list[str]) -> None:
     assert layout.record_bytes == tile_bytes
     assert f"{4 * head_dim / layout.slot_bytes:.2f}" == ratio
     wide = tile_layout(preset, head_dim, pow2_slot=True, allow_fp8_cost=True)
-    # layout-power-of-two-over: 64 bytes are a power of two already where the slot is 64
+    # layout-power-of-two-under
     assert (wide.slot_bytes, wide.record_bytes) == (pow2_slot, pow2_bytes)
     # nothing but the end of the record moves
     assert dataclasses.replace(wide, slot_bytes=slot_bytes) == layout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
 import pytest
 
@@ -37,11 +38,23 @@ def test_what_a_mutation_replaces_is_there_and_leaves_python(mutation: Mutation)
     assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
 
 
+def named_by_comments(file: str) -> set[str]:
+    """What the comments of a file of tests have that looks like the name of a mutation."""
+    comments = re.findall(r"^ *# (.*)$", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+    return set(re.findall(r"\b[a-z][a-z0-9]*(?:-[a-z0-9]+)+\b", "\n".join(comments)))
+
+
 def test_comments_of_the_tests_of_parity_name_mutations_that_are_tried() -> None:
-    comments = re.findall(r"^ *# (.*)$", (ROOT / PARITY).read_text(encoding="utf-8"), re.MULTILINE)
-    named = set(re.findall(r"\b[a-z][a-z0-9]*(?:-[a-z0-9]+)+\b", "\n".join(comments)))
+    named = named_by_comments(PARITY)
     assert "causal-late" in named
     assert named <= {mutation.name for mutation in MUTATIONS}
+
+
+def test_comments_of_the_tests_of_kvarns_references_name_mutations_that_are_tried() -> None:
+    files = [f"tests/kernels/{path.name}" for path in Path(__file__).parent.glob("test_kvarn_ref*")]
+    named = set().union(*map(named_by_comments, (*files, "tests/kernels/test_layout.py")))
+    assert "store-before-pack" in named
+    assert named <= {mutation.name for mutation in KVARN_MUTATIONS}
 
 
 @pytest.mark.parametrize(("source", "count"), [("3 + 4", 0), ("1 + 2, 1 + 2", 2)])
