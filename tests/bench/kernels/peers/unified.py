@@ -92,13 +92,13 @@ class Unified:
         packed, pool = inputs.pool.packed, inputs.pool
         key, value = packed.split(packed.shape[-1] // 2, dim=-1)  # codes: the scale at each end
         if self.kv_format in ("int8", "int4"):
-            modes = {"int8": modes.INT8_PER_TOKEN_HEAD, "int4": modes.INT4_PER_TOKEN_HEAD}
+            mode = f"{self.kv_format.upper()}_PER_TOKEN_HEAD"
             return {
                 "k": key,
                 "v": value,
                 "k_descale": None,
                 "v_descale": None,
-                "kv_quant_mode": modes[self.kv_format],
+                "kv_quant_mode": getattr(modes, mode),
                 "k_scale_cache": pool.key_scale,
                 "v_scale_cache": pool.value_scale,
             }
