@@ -71,6 +71,11 @@ MUTATIONS = (
         "tl.where(slot < 0, 0, tl.load(committed_ptr + request))",
         "tl.load(committed_ptr + request)",
     ),
+    _gather(
+        "filled-tiles-from-the-ring",
+        "tl.load(filled_ptr + request)",
+        "tl.load(committed_ptr + request)",
+    ),
     _gather("rows-out-of-place", "(row >= 0) & (row < tokens)", "row >= 0"),
     _gather("unclamped", "if out.dtype.element_ty == tl.float16:", "if False:"),
     _gather("int32-page", "table_stride + tile).to(tl.int64)", "table_stride + tile)"),

@@ -2,7 +2,7 @@
 
 The attention that they are given is plain torch in float64: what is shown is which rows it is
 given, for which queries, and what becomes of its outputs. Each comparison names mutations of
-`mutations_kvarn_gather.py` that it is to catch.
+`mutations_kvarn_gather.py` that it is to catch, without their prefix.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def check(step: Step, found: torch.Tensor, *, causal: bool = True) -> None:
     # Rounding errors are nearly uniform, of RMS 0.6 u at most, and independent: of values, outputs
     # of segments and the result, with scores of ±3 whose keys are rounded, 4 of u are plenty
     limit = 4 * HALF + ROUNDOFF[out]
-    # bounds of single elements sum over D, which leaves room for rows-rounded-twice
+    # bounds of single elements sum over D, which leaves room for what is wrong a little
     assert float(error.square().mean().sqrt() / exact.square().mean().sqrt()) <= limit
 
 

@@ -1,6 +1,7 @@
 """Gathered rows held against float64 of the same records, on a GPU or interpreted.
 
-Each comparison names mutations of `mutations_kvarn_gather.py` that it is to catch.
+Each comparison names mutations of `mutations_kvarn_gather.py` that it is to catch, without their
+prefix.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def check(case: Case, device: str) -> None:
         inner = 3 * ROUNDOFF[torch.float32] * magnitude.abs()
         bound = inner + ROUNDOFF[dtype] * (exact.abs() + inner) + LOST[dtype]
         error = (rows.double() - exact).abs().nan_to_num(nan=torch.inf)
-        # key-nibbles-swapped, value-channels-swapped, key-scale-of-the-token-before,
-        # zero-point-dropped, ring-row-of-the-position, a-tile-too-many-is-packed and others
+        # key-nibbles-swapped, value-channels-swapped, key-scale-of-another-token,
+        # key-zero-point-dropped, ring-row-of-the-token, a-tile-too-many-is-packed and others
         assert float((error / bound.clamp(min=1e-300)).max()) <= 1
         for request, tokens in enumerate(lengths(case)):
             end = 0 if history.ring_slot[request] < 0 else max(tokens - start, 0)

@@ -1,6 +1,7 @@
 """Joined segments held against float64, on a GPU or interpreted.
 
-Each comparison names mutations of `mutations_kvarn_gather.py` that it is to catch.
+Each comparison names mutations of `mutations_kvarn_gather.py` that it is to catch, without their
+prefix.
 """
 
 from __future__ import annotations
@@ -100,8 +101,8 @@ def poisoned(outputs: torch.Tensor, dtype: torch.dtype, byte: int = NAN) -> torc
 def test_segments_are_joined_and_rotated_back(row: dict[str, object], device: str) -> None:
     outputs, lses = make_parts(row["shape"], row["head_dim"], row["part"], row["lses"], device)
     found = merge(outputs, lses, poisoned(outputs, getattr(torch, row["out"])))
-    # lse-of-base-2, weights-not-summed, largest-of-the-last, rotation-without-a-sign,
-    # rotation-in-16-bits, head-of-another-token; NaN of what was not seen: unseen-outputs-are-read
+    # lse-of-base-2, not-divided, largest-of-the-last, rotation-without-a-sign,
+    # rotation-in-16-bits, heads-before-tokens; NaN of what was not seen: unseen-outputs-are-read
     assert worst(found, *truth(outputs, lses)) <= 1
 
 
