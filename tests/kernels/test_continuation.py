@@ -98,19 +98,19 @@ def attention(
     return output, lse
 
 
-def run(step: Step, *, byte: int = NAN, segment_tiles: int = 1, **more: object) -> torch.Tensor:
-    """Return a continuation's output, scratch and output poisoned, segments of so many tiles."""
+def prepared(
+    step: Step, *, byte: int = NAN, segment_tiles: int = 1, parts: int = 4,
+    dtype: torch.dtype = torch.bfloat16, **more: object,
+) -> dict[str, object]:  # fmt: skip
+    """Return a continuation's arguments, scratch and output poisoned, segments of so many tiles."""
     history = step.history
     requests = len(step.query_lens)
     scratch = Scratch.allocate(
         max_tokens=len(step.query) + 3, num_query_heads=step.query.shape[1],
         num_kv_heads=step.key.shape[1], head_dim=step.query.shape[2], device=step.query.device,
-        segment_tokens=requests * segment_tiles * history.layout.group + 5,
-        parts=more.pop("parts", 4),
+        segment_tokens=requests * segment_tiles * history.layout.group + 5, parts=parts,
     )  # fmt: skip
-    output = torch.empty(
-        step.query.shape, dtype=more.pop("dtype", torch.bfloat16), device=step.query.device
-    )
+    output = torch.empty(step.query.shape, dtype=dtype, device=step.query.device)
     held = (scratch.keys, scratch.values, scratch.outputs, scratch.lses)
     for part in (*held, scratch.carried.output, scratch.carried.lse, output):
         poison(part, byte)
@@ -121,7 +121,12 @@ def run(step: Step, *, byte: int = NAN, segment_tiles: int = 1, **more: object) 
         "max_committed": int(history.committed.max()), "softmax_scale": step.softmax_scale,
         **{name: value for name, value in vars(history).items() if name != "committed"},
     }  # fmt: skip
-    return continuation(**(arguments | more))
+    return arguments | more
+
+
+def run(step: Step, **more: object) -> torch.Tensor:
+    """Return a continuation's output."""
+    return continuation(**prepared(step, **more))
 
 
 def after(step: Step) -> History:
@@ -226,6 +231,19 @@ def test_a_continuation_is_attention_to_history_and_itself(
 def test_every_preset_and_size_continues(preset: str, head_dim: int, gpu: str) -> None:
     step = make_step(Case(preset, head_dim, "ragged", heads=4, seed=99), (150, 61, 200), gpu)
     check(step, run(step, segment_tiles=2))
+
+
+@pytest.mark.gpu
+def test_nothing_is_read_back_from_the_device(gpu: str) -> None:
+    step = make_step(CASES[0][0], CASES[0][1], gpu)
+    lse = torch.zeros(step.query.shape[1], len(step.query), device=gpu)
+    arguments = prepared(step, attention=lambda *_, output, **__: (output.fill_(1.0), lse))
+    continuation(**arguments)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        continuation(**arguments)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.mark.parametrize("parts", [1, 2])

@@ -15,7 +15,7 @@ from tests.bench.kernels.caches import Inputs
 from tests.bench.kernels.cases import Case
 from tests.bench.kernels.peers import imported
 from tests.bench.kernels.peers.flash import MODULE, VERSION, Flash
-from tests.bench.kernels.peers.tiled import ROTATE, step
+from tests.bench.kernels.peers.tiled import ROTATE, other_blocks, step
 
 CONTINUATION = "kvarn_port.kernels.continuation"
 
@@ -36,8 +36,8 @@ class Continuing:
         return reason or (Flash().available() if torch.cuda.is_available() else None)
 
     def skips(self, case: Case, free_bytes: int) -> str | None:  # noqa: ARG002
-        """None: every case is for it."""
-        return None
+        """A case of other blocks than tiles."""
+        return other_blocks(case)
 
     def prepare(self, inputs: Inputs) -> list[Callable[[], Any]]:
         """One call a table, each with rings of its own."""
@@ -94,8 +94,8 @@ def flash(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """FlashAttention 3 over rows.
 
-    Rows next to each other are dense; it takes no gaps between those of several requests but as
-    pages, one a request.
+    The step's own rows lie next to each other, and so do those of a history alone. Between those of
+    several there are gaps, which it takes as pages, one a request.
     """
     where: dict[str, Any] = {"cu_seqlens_k": key_start}
     if key_start is not query_start:

@@ -14,7 +14,7 @@ from kvarn_port.reference.tiles import dequantise
 from tests.bench.kernels.caches import Inputs
 from tests.bench.kernels.cases import Case
 from tests.bench.kernels.peers import imported
-from tests.bench.kernels.peers.tiled import ROTATE, step
+from tests.bench.kernels.peers.tiled import ROTATE, other_blocks, step
 
 PACK = "kvarn_port.kernels.pack"
 
@@ -41,8 +41,8 @@ class Storing:
         return imported(ROTATE)[1] or imported(PACK)[1]
 
     def skips(self, case: Case, free_bytes: int) -> str | None:  # noqa: ARG002
-        """None: every case is for it."""
-        return None
+        """A case of other blocks than tiles."""
+        return other_blocks(case)
 
     def prepare(self, inputs: Inputs) -> list[Callable[[], Any]]:
         """One call a table, each with pages and rings of its own."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from kvarn_port.layout import tile_layout
 from tests.bench.kernels.caches import Inputs
-from tests.bench.kernels.cases import Case
+from tests.bench.kernels.cases import PRESETS, Case
 from tests.bench.kernels.peers import imported
 
 ROTATE = "kvarn_port.kernels.rotate"
@@ -31,8 +32,8 @@ class Tiled:
         return imported(ROTATE)[1] or imported(ATTENTION)[1]
 
     def skips(self, case: Case, free_bytes: int) -> str | None:  # noqa: ARG002
-        """None: every case is for it."""
-        return None
+        """A case of other blocks than tiles."""
+        return other_blocks(case)
 
     def prepare(self, inputs: Inputs) -> list[Callable[[], Any]]:
         """One call a table, each with rings of its own; the scratch is for exactly this case."""
@@ -70,6 +71,12 @@ class Tiled:
             return call
 
         return [called(*each) for each in zip(inputs.tables, inputs.ring_slots, strict=True)]
+
+
+def other_blocks(case: Case) -> str | None:
+    """Why KVarN has no cache for a case, or None."""
+    group = tile_layout(PRESETS["k4v2"], case.head_dim).group
+    return None if case.block_size == group else f"a block is a tile of {group} tokens"
 
 
 def step(inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
