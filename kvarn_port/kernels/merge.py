@@ -107,14 +107,15 @@ def _joined(
 @triton.jit
 def _rotated(xs, N: tl.constexpr, CHUNKS: tl.constexpr, signs, TERM: tl.constexpr,
              NATIVE: tl.constexpr):  # fmt: skip
-    """Return the columns of chunk N of x H but for the root, [ROWS, COLUMNS] float32.
+    """Return the columns of chunk N of x H √D / CHUNKS, [ROWS, COLUMNS] float32.
 
     H is the Kronecker product of one of CHUNKS and one of COLUMNS: chunks are added or subtracted,
-    then one product is for all of them.
+    then one product is for all of them. Their mean, not their sum: it is in float16's range.
     """
     x = xs[0]
     for k in tl.static_range(1, CHUNKS):
         x = x - xs[k] if ((k & N) ^ ((k & N) >> 1) ^ ((k & N) >> 2)) & 1 else x + xs[k]
+    x = x * (1.0 / CHUNKS)
     if TERM == tl.float32:
         return tl.dot(x, signs, input_precision="tf32x3")  # 22 bits; "ieee" spills
     high = rounded(x, TERM, NATIVE)
@@ -163,6 +164,8 @@ def merge_rows(
         )  # fmt: skip
         xs = xs + (x,)  # noqa: RUF005 - Triton knows no starred tuple
     if KEPT:
+        # warps read the same log-sum-exps: one must not store over what another is yet to read
+        tl.debug_barrier()
         lse = tl.where(total > 0.0, base + tl.log(tl.where(total > 0.0, total, 1.0)), float("-inf"))
         tl.store(output_lse_ptr + carried_lse_at, lse, mask=held)
     signs = (1 - 2 * _odd(tl.arange(0, COLUMNS)[:, None] & column[None, :])).to(tl.float32).to(TERM)
@@ -229,7 +232,8 @@ def _launch(
     merge_rows[(triton.cdiv(rows, ROWS),)](
         outputs, lses, carried.output, carried.lse, output, kept, rows, heads, segments,
         *outputs.stride()[:3], *lses.stride(),
-        *carried.output.stride()[:2], *kept.stride(), *output.stride()[:2], head_dim**0.5,
+        *carried.output.stride()[:2], *kept.stride(), *output.stride()[:2],
+        COLUMNS / head_dim**0.5,
         ROWS=ROWS, CHUNKS=head_dim // COLUMNS, COLUMNS=COLUMNS, TERM=TRITON_DTYPES[outputs.dtype],
         CARRIED=before is not None, KEPT=output_lse is not None, ROTATED=rotated,
         NATIVE=isinstance(merge_rows, triton.JITFunction) and torch.version.hip is None,

@@ -111,6 +111,11 @@ MUTATIONS = (
         "tl.dot(high.to(tl.float32), wide, tl.dot(low.to(tl.float32), wide))",
         "tl.dot(high.to(tl.float32), wide)",
     ),
+    _merge(
+        "chunks-summed",
+        "return tl.dot(high.to(tl.float32), wide, tl.dot(low.to(tl.float32), wide))",
+        "return (1.0 / CHUNKS) * tl.dot(rounded(x * CHUNKS, TERM, NATIVE).to(tl.float32), wide)",
+    ),
     _merge("root-forgotten", "NATIVE) / root", "NATIVE)"),
     _merge("heads-before-tokens", "token = row // heads", "token = row % (rows // heads)"),
     _merge(

@@ -76,7 +76,7 @@ def truth(
     bound = 2 * FLOAT * (8 + 2 * outputs.shape[0]) * size
     if unrotate:
         head_dim = outputs.shape[-1]
-        left = TERMS[outputs.dtype] * joined.abs() + LOST[outputs.dtype]
+        left = TERMS[outputs.dtype] * joined.abs() + LOST[outputs.dtype] * head_dim / 64
         sums = FLOAT * (2 * head_dim + 8) * joined.abs()
         bound = ((bound + left + sums).sum(-1, keepdim=True) / head_dim**0.5).expand(bound.shape)
     return exact, bound
@@ -119,6 +119,17 @@ def test_outputs_can_stay_in_the_rotated_frame(device: str) -> None:
     outputs, lses = make_parts((3, 7, 2), 64, "float16", "partly unseen", device)
     found = merge(outputs, lses, poisoned(outputs, torch.float32), unrotate=False)
     assert worst(found, *truth(outputs, lses, unrotate=False)) <= 1
+
+
+@pytest.mark.parametrize("head_dim", [256, 512])
+def test_outputs_at_the_end_of_float16_are_joined(head_dim: int, device: str) -> None:
+    outputs, lses = make_parts((1, 3, 2), head_dim, "float16", "alike", device)
+    outputs = outputs.sign() * 65504
+    # the value that the rotation brings together: 65,504 times the root of D
+    outputs[0, 0] = 65504
+    found = merge(outputs, lses, poisoned(outputs, torch.bfloat16))
+    # chunks-summed: infinite
+    assert worst(found, *truth(outputs, lses)) <= 1
 
 
 @pytest.mark.parametrize("unseen", [-INF, INF])

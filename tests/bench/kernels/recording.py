@@ -11,6 +11,8 @@ from tests.bench.kernels.cases import FORMATS
 from tests.bench.kernels.rows import Row
 from tests.bench.kernels.suites import Suite
 
+MOST_DRAFTED = 64  # query tokens; more are a chunk of a prompt
+
 
 def begin(
     suite: Suite, root: Path, command: Sequence[str], manifest: Path | None, gpu: str | None = None
@@ -52,7 +54,7 @@ def write(run: Any, suite: Suite, rows: Iterable[Row], folder: Path) -> Path:
             context=case.context,
             new_tokens=case.new_tokens,
             batch=case.batch,
-            draft_length=case.new_tokens - 1,
+            draft_length=case.new_tokens - 1 if case.new_tokens <= MOST_DRAFTED else None,
             cached_tokens=case.context - case.new_tokens,
             kv_format=suite.formats[row.column],
             block_size=case.block_size,
