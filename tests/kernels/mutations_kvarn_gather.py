@@ -113,8 +113,8 @@ MUTATIONS = (
     ),
     _merge(
         "chunks-summed",
-        "return tl.dot(high.to(tl.float32), wide, tl.dot(low.to(tl.float32), wide))",
-        "return (1.0 / CHUNKS) * tl.dot(rounded(x * CHUNKS, TERM, NATIVE).to(tl.float32), wide)",
+        "x = x * (1.0 / CHUNKS)",
+        "x = tl.minimum(tl.maximum(x, -65504.0), 65504.0) * (1.0 / CHUNKS)",
     ),
     _merge("root-forgotten", "NATIVE) / root", "NATIVE)"),
     _merge("heads-before-tokens", "token = row // heads", "token = row % (rows // heads)"),
