@@ -1,0 +1,172 @@
+"""What may vary in one call of tile attention, and the calls that are tried; no torch in here.
+
+Small calls, in which every pair of values appears, run under Triton's interpreter and on a GPU;
+many tiles, and every preset with every head size, on a GPU alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from kvarn_port.layout import HEAD_DIMS, PRESETS
+from tests.kernels.pairs import pairwise
+
+Counts = tuple[int, ...]
+
+# Dense: records behind each other. Padded: pages lie further apart, the first inside its storage.
+# Heads apart: all pages of a head behind each other, records of a power of two.
+PLACES = ("dense", "padded", "heads apart")
+
+# Normal: keys and values of about N(0, 1). Peaked: scores of about ±30. Tiny: values of 1e-5, whose
+# scales are float16's smallest. Huge: one token a hundred times as large as the rest. Steep: scales
+# of tokens and channels from 1/8 to 8.
+INPUTS = ("normal", "peaked", "tiny values", "huge token", "steep")
+
+OUTPUTS = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class TileCase:
+    """One call: requests of `seq_lens` tokens, the last `query_lens` of each being asked.
+
+    ratio: query heads a key head
+    padded: requests that are rows of a captured graph without a slot
+    output: name of a torch dtype
+    path: the path that is forced; None leaves the choice to the kernel
+    """
+
+    seq_lens: Counts
+    query_lens: Counts
+    preset: str = "kvarn_k4v2_g128"
+    head_dim: int = 64
+    kv_heads: int = 2
+    ratio: int = 4
+    place: str = "dense"
+    inputs: str = "normal"
+    causal: bool = True
+    output: str = "float32"
+    precise: bool = False
+    padded: Counts = ()
+    path: str | None = None
+    seed: int = 0
+
+    def __str__(self) -> str:
+        """Return the case as the id of a test."""
+        words = [
+            f"{list(self.seq_lens)}x{list(self.query_lens)}".replace(" ", ""),
+            self.preset.removeprefix("kvarn_"),
+            f"D{self.head_dim}",
+            f"{self.kv_heads}x{self.ratio}heads",
+            self.place.replace(" ", "-"),
+            self.inputs.replace(" ", "-"),
+            "causal" if self.causal else "all",
+            self.output,
+            "precise" if self.precise else "halves",
+            self.path or "any",
+        ]
+        return ",".join(words)
+
+
+def requests_for(group: int) -> dict[str, tuple[Counts, Counts, Counts]]:
+    """Return short batches by name: tokens, query tokens, and which requests have no slot."""
+    return {
+        "nothing committed": ((3,), (3,), ()),
+        "only the ring": ((40,), (2,), ()),
+        "a token before the end of a tile": ((group,), (1,), ()),
+        "at the end of a tile": ((group + 1, 2 * group + 3), (1, 3), ()),
+        "a token past the end of a tile": ((group + 3,), (2,), ()),
+        "the ring wraps": ((2 * group + 2,), (4,), ()),
+        "ragged": ((2 * group + 30, 0, 9), (1, 0, 5), ()),
+        "padded": ((group + 9, 12, 30), (1, 1, 2), (1,)),
+    }
+
+
+SMALL: Mapping[str, tuple[Any, ...]] = {
+    "requests": tuple(requests_for(64)),
+    "preset": tuple(PRESETS),
+    "heads": ((3, 1), (1, 4), (2, 6), (1, 8), (1, 20)),
+    "inputs": INPUTS,
+    "arithmetic": (("float32", False), ("float32", True), ("bfloat16", False), ("float16", False)),
+    "place": PLACES,
+    "head_dim": HEAD_DIMS,
+    "causal": (True, False),
+}
+
+# (tokens of each request, query tokens of every request)
+LONG_REQUESTS: tuple[tuple[Counts, int], ...] = (
+    ((1500,), 5),
+    ((37, 1000, 4321), 5),
+    ((16000,), 1),
+    ((700, 8), 8),
+    ((2000, 300), 16),
+    ((9000,), 21),
+    ((25000,), 32),
+    ((600, 4000), 33),
+    ((1000, 129), 64),
+    ((70000,), 8),
+)
+
+LONG: Mapping[str, tuple[Any, ...]] = {
+    **SMALL,
+    "requests": tuple((seq, (q,) * len(seq), ()) for seq, q in LONG_REQUESTS),
+    "heads": ((3, 1), (1, 4), (4, 6), (1, 8), (8, 8), (2, 16)),
+}
+
+
+def small_cases(path: str | None = None) -> list[TileCase]:
+    """Return short calls that show every pair of SMALL's values."""
+    return [
+        _case(row, requests_for(PRESETS[row["preset"]].group)[row["requests"]], path, number)
+        for number, row in enumerate(pairwise(SMALL))
+    ]
+
+
+def long_cases(path: str | None = None) -> list[TileCase]:
+    """Return calls over many tiles that show every pair of LONG's values."""
+    return [
+        _case(row, row["requests"], path, 1000 + number)
+        for number, row in enumerate(pairwise(LONG))
+    ]
+
+
+def _case(
+    row: dict[str, Any], requests: tuple[Counts, Counts, Counts], path: str | None, seed: int
+) -> TileCase:
+    seq_lens, query_lens, padded = requests
+    kv_heads, ratio = row["heads"]
+    output, precise = row["arithmetic"]
+    named = {field.name for field in fields(TileCase)}
+    rest = {name: value for name, value in row.items() if name in named}
+    return TileCase(
+        seq_lens,
+        query_lens,
+        kv_heads=kv_heads,
+        ratio=ratio,
+        output=output,
+        precise=precise,
+        padded=padded,
+        path=path,
+        seed=seed,
+        **rest,
+    )
+
+
+def matrix(path: str | None = None) -> list[TileCase]:
+    """Return every preset with every head size, number of query tokens and ratio, for a GPU."""
+    return [
+        TileCase(
+            (3 * PRESETS[preset].group + 40 + query_len, query_len + 5),
+            (query_len, query_len),
+            preset=preset,
+            head_dim=head_dim,
+            ratio=ratio,
+            path=path,
+            seed=2000 + query_len,
+        )
+        for preset in PRESETS
+        for head_dim in HEAD_DIMS
+        for query_len in (1, 2, 5, 8, 16, 17, 32, 64)
+        for ratio in (1, 4, 6, 8)
+    ]
