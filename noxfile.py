@@ -92,8 +92,8 @@ def kernels(session: nox.Session) -> None:
     torch = f"torch=={ENVIRONMENT['torch']}"
     install(session, package=False, extra=(torch, *INTERPRETER), alone=(TRITON,))
     chosen = ("-n", "2", "-m", "kernel and not gpu", "--confcutdir", "tests/kernels")
-    gate = "tests/bench/kernels/test_gate.py"
-    tests = session.posargs or ["tests/kernels", "tests/gpu/engine", gate]
+    bench = [f"tests/bench/kernels/test_{name}.py" for name in ("gate", "tiny")]
+    tests = session.posargs or ["tests/kernels", "tests/gpu/engine", *bench]
     # the two processes share two cores: more threads only wait for each other
     env = {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     session.run("python", "-m", "pytest", *chosen, *tests, env=env)

@@ -11,12 +11,13 @@ import torch
 
 from tests.bench.kernels import timing
 from tests.bench.kernels.caches import Inputs, Pool, make_inputs, make_pool
-from tests.bench.kernels.cases import ROTATED_BYTES, Case, pool_blocks
+from tests.bench.kernels.cases import ROTATED_BYTES, Case, pool_blocks, pool_slots
 from tests.bench.kernels.columns import PEERS
 from tests.bench.kernels.oracle import relative_error
-from tests.bench.kernels.peers import Peer
+from tests.bench.kernels.peers import Judge, Peer
 from tests.bench.kernels.rows import Row
 from tests.bench.kernels.suites import Suite
+from tests.bench.kernels.tile_pools import TilePool
 
 TINY_ROTATED_BYTES = 10_000  # on a CPU, where nothing that is timed means anything
 TINY_COPIED_BYTES = 1 << 16
@@ -32,7 +33,7 @@ class Bench:
     ) -> None:
         self.suite, self.cases, self.device, self.replays = suite, cases, device, replays
         self.rotated = TINY_ROTATED_BYTES if device == "cpu" else ROTATED_BYTES
-        self.pools: dict[str, Pool] = {}
+        self.pools: dict[str, Pool | TilePool] = {}
         self.broken = False  # an error left the device unusable for this process
 
     @cached_property
@@ -41,11 +42,12 @@ class Bench:
         copied = TINY_COPIED_BYTES if self.device == "cpu" else timing.COPIED_BYTES
         return timing.copy_gbps(self.device, copied)
 
-    def pool(self, kv_format: str) -> Pool:
+    def pool(self, kv_format: str) -> Pool | TilePool:
         """The pool of a format, large enough for every case."""
         if kv_format not in self.pools:
             blocks = pool_blocks(self.cases, kv_format, self.rotated)
-            self.pools[kv_format] = make_pool(self.cases[0], kv_format, blocks, self.device)
+            slots = pool_slots(self.cases, kv_format, self.rotated)
+            self.pools[kv_format] = make_pool(self.cases[0], kv_format, blocks, slots, self.device)
         return self.pools[kv_format]
 
     def warm(self, case: Case, column: str) -> str | None:
@@ -56,10 +58,11 @@ class Bench:
         peer = PEERS[column]
         if peer.available():
             return None
-        key = f"{peer.kv_format} {case.context}"
+        key = f"{peer.kv_format} {case.context} {case.batch}"
         if key not in self.pools:
             blocks = 1 + case.blocks // case.batch
-            self.pools = {key: make_pool(case, peer.kv_format, blocks, self.device)}
+            pool = make_pool(case, peer.kv_format, blocks, case.batch, self.device)
+            self.pools = {key: pool}
         inputs = make_inputs(case, self.pools[key], self.rotated, shared=True)
         try:
             peer.prepare(inputs)[0]()
@@ -89,7 +92,10 @@ class Bench:
         begun(case, "")
         times = timing.interleaved(ready, self.replays)
         for column, samples in times.items():
-            read = case.cache_bytes(PEERS[column].kv_format)
+            peer = PEERS[column]
+            read = case.cache_bytes(peer.kv_format)
+            if isinstance(peer, Judge):
+                read = peer.moved_bytes(case)
             yield Row(
                 case, column, "timed", "", tuple(samples), read, self.copy_gbps, errors[column]
             )
@@ -102,7 +108,8 @@ class Bench:
         try:
             inputs = make_inputs(case, self.pool(peer.kv_format), self.rotated)
             calls = peer.prepare(inputs)
-            error = self._error(inputs, calls)
+            judged = isinstance(peer, Judge)
+            error = peer.error(inputs, calls[0]) if judged else self._error(inputs, calls)
             if not error <= peer.bound:
                 fact = f"relative error {error:.2g}, at most {peer.bound:g} is right"
                 return Row(case, peer.name, "failed", fact, error=error)

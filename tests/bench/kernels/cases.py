@@ -6,13 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
 
+from kvarn_port.layout import tile_layout
+
 ROTATED_BYTES = 500_000_000  # an H200 has 60 MB of L2: none of a replay is left for the next
 FEWEST_TABLES = 2  # so that no call follows itself on the same blocks
 
 # What one key and one value element take, and what is kept beside each token and head.
-ELEMENT_BYTES = {"bf16": 2, "fp8": 1, "int8": 1}
-SCALE_BYTES = {"bf16": 0, "fp8": 0, "int8": 8}
-FORMATS = tuple(ELEMENT_BYTES)
+ELEMENT_BITS = {"bf16": 16, "fp8": 8, "int8": 8, "int4": 4}
+SCALE_BYTES = {"bf16": 0, "fp8": 0, "int8": 8, "int4": 8}
+PRESETS = {"k4v2": "kvarn_k4v2_g128"}  # of KVarN; a block is a tile of them
+FORMATS = (*ELEMENT_BITS, *PRESETS)
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,9 @@ class Case:
 
     def token_bytes(self, kv_format: str) -> int:
         """Bytes of keys, values and their scales of one token over all heads."""
-        content = 2 * self.head_dim * ELEMENT_BYTES[kv_format] + SCALE_BYTES[kv_format]
+        if kv_format in PRESETS:
+            return self.num_kv_heads * tile_layout(PRESETS[kv_format], self.head_dim).slot_bytes
+        content = 2 * self.head_dim * ELEMENT_BITS[kv_format] // 8 + SCALE_BYTES[kv_format]
         return self.num_kv_heads * content
 
     def cache_bytes(self, kv_format: str) -> int:
@@ -56,6 +61,12 @@ def tables_to_rotate(case: Case, kv_format: str, rotated_bytes: int = ROTATED_BY
 def pool_blocks(cases: Iterable[Case], kv_format: str, rotated_bytes: int = ROTATED_BYTES) -> int:
     """Blocks of one pool in which each case finds its tables, and one that none of them names."""
     wanted = (case.blocks * tables_to_rotate(case, kv_format, rotated_bytes) for case in cases)
+    return 1 + max(wanted)
+
+
+def pool_slots(cases: Iterable[Case], kv_format: str, rotated_bytes: int = ROTATED_BYTES) -> int:
+    """Rings of one pool of tiles: each request of each table has its own, and one is nobody's."""
+    wanted = (case.batch * tables_to_rotate(case, kv_format, rotated_bytes) for case in cases)
     return 1 + max(wanted)
 
 

@@ -1,4 +1,4 @@
-"""What is to be reached, as ratios of two measured times or of a time and the copy."""
+"""What is to be reached: ratios of two measured times or of a time and the copy, or a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.bench.kernels.rows import Row
+
+TIME = "µs"  # in place of a column: nothing is divided by
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,8 @@ class Target:
     name: str
     column: str
     cell: tuple[int, int, int]
-    over: str | None  # the column whose time this one's is divided by; None: its share of the copy
+    over: str | None  # the column whose time this one's is divided by; None: its share of the copy;
+    # TIME: its time itself in microseconds
     bound: float
     at_least: bool = False
 
@@ -23,13 +26,15 @@ class Target:
         """The ratio, or why there is none."""
         found = []
         for column in (self.column, self.over):
-            if column is None:
+            if column in (None, TIME):
                 continue
             row = find(rows, column, self.cell)
             if row is None or row.status != "timed":
                 why = "not measured" if row is None else f"{row.status}: {row.reason}"
                 return f"{column}: {why}"
             found.append(row)
+        if self.over == TIME:
+            return found[0].us
         return found[0].us / found[1].us if self.over else found[0].share
 
     def verdict(self, rows: Sequence[Row], *, judged: bool) -> str:

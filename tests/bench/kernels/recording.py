@@ -7,8 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.bench.kernels.cases import FORMATS
 from tests.bench.kernels.rows import Row
 from tests.bench.kernels.suites import Suite
+
+MOST_DRAFTED = 64  # query tokens; more are a chunk of a prompt
 
 
 def begin(
@@ -45,15 +48,13 @@ def write(run: Any, suite: Suite, rows: Iterable[Row], folder: Path) -> Path:
 
     timed = [row for row in rows if row.status == "timed"]
     for row in timed:
-        subject, _, variant = row.column.partition(" ")
-        if variant not in ("bf16", "int8", "fp8"):  # a column that has one format
-            subject, variant = row.column, "bf16"
+        subject, variant = parts(row.column)
         case = row.case
         workload = Workload(
             context=case.context,
             new_tokens=case.new_tokens,
             batch=case.batch,
-            draft_length=case.new_tokens - 1,
+            draft_length=case.new_tokens - 1 if case.new_tokens <= MOST_DRAFTED else None,
             cached_tokens=case.context - case.new_tokens,
             kv_format=suite.formats[row.column],
             block_size=case.block_size,
@@ -73,6 +74,15 @@ def write(run: Any, suite: Suite, rows: Iterable[Row], folder: Path) -> Path:
     copies = sorted({row.copy_gbps for row in timed})
     run.add("copy on the device", copies, "GB/s", Workload(), row="copy", subject="torch")
     return run.write(folder)
+
+
+def parts(column: str) -> tuple[str, str]:
+    """Whose a column is, and its format with what else it says: "ours", "k4v2 pack"."""
+    words = column.split()
+    at = next((at for at, word in enumerate(words) if word in FORMATS), None)
+    if at is None:  # a column that has one format
+        return column, "bf16"
+    return " ".join(words[:at]), " ".join(words[at:])
 
 
 def written(run: Any, suite: Suite, rows: Iterable[Row], folder: Path) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.bench.kernels.cases import Case
@@ -15,7 +16,14 @@ from tests.bench.kernels.ratios import Target
 if TYPE_CHECKING:
     from tests.bench.kernels.bench import Bench
 
-SUITES = ("verify_attention",)
+SUITES = ("verify_attention", "tile_attention", "store_pack", "prefill")
+
+ROOT = Path(__file__).parents[3]
+# What measures every suite; what only prints is not among it.
+MEASURING = (
+    *("bench.py", "caches.py", "cases.py", "columns.py", "oracle.py", "peers"),
+    *("tile_pools.py", "timing.py"),
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,20 @@ class Suite:
         from tests.bench.kernels.bench import Bench
 
         return Bench(self, cases, device, **options)
+
+
+def sources(name: str, *patterns: str) -> tuple[str, ...]:
+    """The kernels that match, what measures them, and the suite's own module.
+
+    Whose change makes a measured time stale: other kernels are not among them.
+    """
+    package = ROOT / "kvarn_port"
+    kernels = sorted(file for pattern in patterns for file in package.glob(pattern))
+    return (
+        *(file.relative_to(ROOT).as_posix() for file in kernels),
+        *(f"tests/bench/kernels/{part}" for part in MEASURING),
+        f"tests/bench/kernels/{name}.py",
+    )
 
 
 def suite(name: str) -> Suite:

@@ -57,7 +57,7 @@ class Broken:
 def without_first_key(inputs: Inputs, table: int) -> Any:
     """What a split that begins one key late gives."""
     case = inputs.case
-    keys, values = oracle.gathered(inputs.pool, inputs.tables[table, 0], case.context)
+    keys, values = oracle.gathered(inputs, table, 0)
     query = inputs.query.double() * inputs.softmax_scale
     scores = torch.einsum("qhd,kd->hqk", query, keys[1:, 0])
     own = case.context - case.new_tokens + torch.arange(case.new_tokens)

@@ -105,4 +105,7 @@ def test_constants_are_those_of_the_releases() -> None:
     assert "\nLAUNCH_GRID = 128 " in mine
     assert "\nSEGMENTS = 16 " in mine
     assert "\nMOST_SPLIT_QUERIES = 8 " in mine
+    int4 = old["vllm/v1/attention/ops/int4_per_token_head.py"].decode()
+    assert "gen.manual_seed(0x9E3779B9 + round_idx * 0x517CC1B7)\n" in int4
+    assert "manual_seed(0x9E3779B9)" in (PEERS.parent / "caches.py").read_text(encoding="utf-8")
     assert "\nSPLITS = 32 " in (PEERS / "flash.py").read_text(encoding="utf-8")

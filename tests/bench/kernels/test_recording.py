@@ -81,6 +81,23 @@ def test_a_record_has_each_timed_row_with_its_workload(root: Path) -> None:
     assert (found["copy"]["value"], found["copy"]["unit"]) == (4200.0, "GB/s")
 
 
+@pytest.mark.parametrize(
+    ("column", "subject", "variant"),
+    [
+        ("ours k4v2", "ours", "k4v2"),
+        ("ours k4v2 pack", "ours", "k4v2 pack"),
+        ("FlashAttention 3 fp8", "FlashAttention 3", "fp8"),
+        ("FlashAttention 3", "FlashAttention 3", "bf16"),
+        ("SDPA", "SDPA", "bf16"),
+        ("unified int4", "unified", "int4"),
+    ],
+)
+def test_a_column_says_whose_it_is_and_of_which_format(
+    column: str, subject: str, variant: str
+) -> None:
+    assert recording.parts(column) == (subject, variant)
+
+
 def test_a_tree_that_changes_meanwhile_is_told_and_no_traceback(root: Path) -> None:
     run, _ = recording.begin(PORT, root, ["python"], None)
     (root / "port" / "kernel.py").write_text("x = 2\n")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.bench.kernels import prefill, store_pack, tile_attention
 from tests.bench.kernels.cases import Case
-from tests.bench.kernels.ratios import Target
+from tests.bench.kernels.ratios import TIME, Target
 from tests.bench.kernels.rows import Row
 from tests.bench.kernels.table import legend, table
 from tests.bench.kernels.verify_attention import SUITE
@@ -61,6 +62,8 @@ AT = (1, 1536, 8)
         (Target("a", "one", AT, None, 0.1, at_least=True), "met        a >= 0.1: 0.1"),
         (Target("a", "one", AT, "gone", 1.0), "not shown  a <= 1 (gone: skipped: absent)"),
         (Target("a", "none", AT, "one", 1.0), "not shown  a <= 1 (none: not measured)"),
+        (Target("a", "one", AT, TIME, 10), "met        a <= 10: 10"),
+        (Target("a", "two", AT, TIME, 10), "MISSED     a <= 10: 20"),
         (Target("a", "one", (8, 1536, 8), None, 1.0), "not shown  a <= 1 (one: not measured)"),
     ],
 )
@@ -88,3 +91,29 @@ def test_the_targets_are_those_that_are_to_be_reached_on_an_h200() -> None:
     assert {target.cell for target in SUITE.targets} <= cells
     assert {t.column for t in SUITE.targets} <= set(SUITE.columns)
     assert SUITE.judged_on == "H200"
+
+
+def test_the_targets_of_kvarn_are_those_of_the_issue() -> None:
+    flash = "FlashAttention 3"
+    found = {(t.column, t.over, t.cell, t.bound) for t in tile_attention.SUITE.targets}
+    assert found == {
+        *(("ours k4v2", flash, (batch, 131_072, 1), 0.55) for batch in (1, 16)),
+        *(("ours k4v2", flash, (batch, 131_072, 8), 0.8) for batch in (1, 16)),
+        *(("ours k4v2", flash, (batch, 131_072, 16), 1.1) for batch in (1, 16)),
+        *(("ours k4v2", flash, (1, 4096, query), 1.2) for query in (1, 8, 16)),
+    }
+    found = {(t.column, t.over, t.cell, t.bound) for t in prefill.SUITE.targets}
+    assert found == {
+        ("ours k4v2 gathered", flash, (1, 16_384, 2048), 1.15),
+        ("ours k4v2 gathered", flash, (1, 102_400, 2048), 1.05),
+    }
+    found = {(t.column, t.over, t.cell, t.bound) for t in store_pack.SUITE.targets}
+    assert found == {
+        ("ours k4v2 store", TIME, (1, 16_448, 2048), 60),
+        *(("ours k4v2 pack", TIME, (b, 16_448, q), 3) for b in (1, 16) for q in (1, 8)),
+    }
+    for suite in (tile_attention.SUITE, prefill.SUITE, store_pack.SUITE):
+        cells = {(case.batch, case.context, case.new_tokens) for case in suite.cases}
+        assert {target.cell for target in suite.targets} <= cells
+        assert {t.over for t in suite.targets} <= {*suite.columns, TIME}
+        assert not any(target.at_least for target in suite.targets)

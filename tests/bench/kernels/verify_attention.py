@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tests.bench.kernels.cases import Case, matrix
 from tests.bench.kernels.ratios import Target
-from tests.bench.kernels.suites import Suite
-
-ROOT = Path(__file__).parents[3]
-# Whose change makes a measured time stale: other kernels are not among them, nor what only prints.
-KERNELS = sorted((ROOT / "kvarn_port" / "kernels").glob("verify_*.py"))
-MEASURING = ("bench.py", "caches.py", "cases.py", "columns.py", "oracle.py", "peers", "timing.py")
+from tests.bench.kernels.suites import Suite, sources
 
 # in tokens: 1.5k, 16k, 25k, 64k and 128k
 CONTEXTS = (1536, 16384, 25600, 65536, 131_072)
@@ -21,11 +14,7 @@ TINY = {"num_query_heads": 4, "num_kv_heads": 2, "head_dim": 64, "block_size": 1
 
 SUITE = Suite(
     name="verify-attention",
-    sources=(
-        *(file.relative_to(ROOT).as_posix() for file in KERNELS),
-        *(f"tests/bench/kernels/{name}" for name in MEASURING),
-        "tests/bench/kernels/verify_attention.py",
-    ),
+    sources=sources("verify_attention", "kernels/verify_*.py"),
     cases=tuple(matrix((1, 8), CONTEXTS, (1, 5, 8, 16, 32))),
     quick=tuple(matrix((1,), (1536, 131_072), (1, 8))),
     tiny=(Case(1, 40, 1, **TINY), Case(2, 70, 5, **TINY)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from tests.bench.kernels.caches import Inputs
@@ -27,6 +27,17 @@ class Peer(Protocol):
 
     def prepare(self, inputs: Inputs) -> list[Callable[[], Any]]:
         """A call for each block table, which returns its output; nothing is allocated later."""
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """A column that is no attention: it says itself how wrong it is, and what it has to move."""
+
+    def error(self, inputs: Inputs, call: Callable[[], Any]) -> float:
+        """The error of a call over the first table."""
+
+    def moved_bytes(self, case: Case) -> int:
+        """The bytes that every right kernel reads and writes."""
 
 
 def imported(name: str) -> tuple[Any, str | None]:

@@ -49,12 +49,16 @@ class Unified:
     kv_format: str
     compiles: bool = True
     follows_lengths: bool = True
-    bound: float = 1e-2
 
     @property
     def name(self) -> str:
         """The column's head."""
         return f"unified {self.kv_format}"
+
+    @property
+    def bound(self) -> float:
+        """int4 rotates queries and outputs, and rounds both to bf16 once more."""
+        return 2e-2 if self.kv_format == "int4" else 1e-2
 
     def available(self) -> str | None:
         """Why it cannot be imported, or None."""
@@ -86,14 +90,15 @@ class Unified:
         """The cache as the backend's forward splits it, with what says how to read it."""
         modes = imported(INTERFACE)[0].KVQuantMode
         packed, pool = inputs.pool.packed, inputs.pool
-        key, value = packed.split(packed.shape[-1] // 2, dim=-1)  # int8: the scale at each end
-        if self.kv_format == "int8":
+        key, value = packed.split(packed.shape[-1] // 2, dim=-1)  # codes: the scale at each end
+        if self.kv_format in ("int8", "int4"):
+            mode = f"{self.kv_format.upper()}_PER_TOKEN_HEAD"
             return {
                 "k": key,
                 "v": value,
                 "k_descale": None,
                 "v_descale": None,
-                "kv_quant_mode": modes.INT8_PER_TOKEN_HEAD,
+                "kv_quant_mode": getattr(modes, mode),
                 "k_scale_cache": pool.key_scale,
                 "v_scale_cache": pool.value_scale,
             }
