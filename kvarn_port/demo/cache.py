@@ -99,9 +99,7 @@ class TorchCache:
         self.raw = [rows[:, :, full * group :] for rows in self.raw]
 
 
-def visible(
-    committed: int, tokens: int, window: int | None, device: torch.device
-) -> torch.Tensor:
+def visible(committed: int, tokens: int, window: int | None, device: torch.device) -> torch.Tensor:
     """Return which keys each query of a step sees, [tokens, committed + tokens] bool."""
     query = committed + torch.arange(tokens, device=device)[:, None]
     key = torch.arange(committed + tokens, device=device)

@@ -132,5 +132,3 @@ def _signed_hadamard(head_dim: int, device: torch.device) -> torch.Tensor:
     generator = torch.Generator().manual_seed(INT4_SEED)
     signs = torch.randint(2, (head_dim,), generator=generator).double() * 2 - 1
     return signs.to(device)[:, None] * hadamard(head_dim, device)
-
-
