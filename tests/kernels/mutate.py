@@ -1,4 +1,4 @@
-"""Says which test catches each of the mutations of `mutations.py`: python -m tests.kernels.mutate
+"""Says which test catches each of the mutations of `mutations*.py`: python -m tests.kernels.mutate
 
 Each is made in a copy of the kernels, and tests are run on it, the quick ones before the rest,
 until one fails: through Triton's interpreter, or with --gpu those of path "int8" on a Hopper GPU,
@@ -12,6 +12,7 @@ replaces is gone, so that the list stays true. 5: there is no Hopper GPU.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import re
 import shutil
@@ -29,6 +30,12 @@ from tests.kernels.mutations import MUTATIONS, Mutation
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = {"cpu": 900, "gpu": 90}
 AT_ONCE_ON_GPU = 12
+# Of KVarN: each part has a file of its own.
+KVARN_MUTATIONS = tuple(
+    mutation
+    for path in sorted(Path(__file__).parent.glob("mutations_kvarn_*.py"))
+    for mutation in importlib.import_module(f"tests.kernels.{path.stem}").MUTATIONS
+)
 REFERENCE = "tests/kernels/test_verify_reference.py"
 PARITY = "tests/kernels/test_verify_attention.py"
 # Heads of 64, few to a key head: most mistakes show in these within seconds.
@@ -69,6 +76,8 @@ def stages(mutation: Mutation) -> list[tuple[str, ...]]:
     if mutation.gpu:
         return [("-m", "kernel", *(f"{PARITY}::{name}" for name in HANDFUL))]
     marked = ("-m", "kernel and not gpu")
+    if mutation.tests:
+        return [(*marked, file) for file in mutation.tests]
     if mutation.file.startswith("kvarn_port/reference/"):
         return [(*marked, REFERENCE)]
     first = (mutation.caught_by,) if mutation.caught_by else (QUICK,)
@@ -148,7 +157,7 @@ def main(argv: Sequence[str]) -> int:
     asked = arguments(argv)
     chosen = [
         mutation
-        for mutation in (*MUTATIONS, *HOPPER_MUTATIONS)
+        for mutation in (*MUTATIONS, *HOPPER_MUTATIONS, *KVARN_MUTATIONS)
         if mutation.gpu == asked.gpu and (not asked.names or mutation.name in asked.names)
     ]
     for mutation in chosen:

@@ -18,6 +18,7 @@ class Mutation:
 
     caught_by: which tests of parity are run first, as pytest's -k has them; "": quick ones
     gpu: whether a GPU is needed
+    tests: files of tests that are run, one after the other; (): those of verify attention
     """
 
     name: str
@@ -27,6 +28,7 @@ class Mutation:
     count: int = 1
     caught_by: str = ""
     gpu: bool = False
+    tests: tuple[str, ...] = ()
 
 
 MUTATIONS = (

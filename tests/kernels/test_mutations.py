@@ -9,10 +9,20 @@ import pytest
 
 from tests.kernels.cases import hopper_cases
 from tests.kernels.hopper_mutations import HANDFUL, HOPPER_MUTATIONS
-from tests.kernels.mutate import PARITY, QUICK, REFERENCE, ROOT, Found, mutated, parsed, stages
+from tests.kernels.mutate import (
+    KVARN_MUTATIONS,
+    PARITY,
+    QUICK,
+    REFERENCE,
+    ROOT,
+    Found,
+    mutated,
+    parsed,
+    stages,
+)
 from tests.kernels.mutations import MUTATIONS, Mutation
 
-ALL = (*MUTATIONS, *HOPPER_MUTATIONS)
+ALL = (*MUTATIONS, *HOPPER_MUTATIONS, *KVARN_MUTATIONS)
 SOME = Mutation("some", "a.py", "1 + 2", "1 - 2")
 
 
@@ -48,6 +58,8 @@ def test_each_mutation_is_tried_with_the_tests_that_may_see_it() -> None:
     assert stages(kernel) == [(*marked, "-k", QUICK, PARITY), (*marked, PARITY)]
     assert stages(named) == [(*marked, "-k", "company", PARITY), (*marked, PARITY)]
     assert stages(reference) == [(*marked, REFERENCE)]
+    files = Mutation("f", reference.file, "a", "b", tests=("first.py", "second.py"))
+    assert stages(files) == [(*marked, "first.py"), (*marked, "second.py")]
 
 
 def test_on_a_gpu_each_is_tried_with_a_handful_of_the_cases_of_its_path() -> None:
