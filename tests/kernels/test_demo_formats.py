@@ -42,8 +42,8 @@ def test_fp8_is_e4m3_without_a_scale() -> None:
 
 def test_int4_is_within_half_a_step_and_the_zero_point_of_what_was_rotated() -> None:
     # A step is a fifteenth of the range; codes and the zero point are each rounded, by half a step
-    # at most, and where the zero point is not whole the ends are clamped: a step at most. The error
-    # is rotated back, which leaves its norm. Catches codes that are truncated, or a lost zero point.
+    # at most, and where the zero point is not whole the ends are clamped: a step at most. Catches
+    # codes that are truncated, or a lost zero point.
     rows = normal(6, 5, 64)
     generator = torch.Generator().manual_seed(20)
     signs = torch.randint(2, (64,), generator=generator).double() * 2 - 1
