@@ -24,6 +24,7 @@ def gather(
     *,
     layout: TileLayout,
     start: int,
+    seq_lens: torch.Tensor | None = None,
 ) -> None:
     """Write the positions start … start + N - 1 of each request's committed history.
 
@@ -31,9 +32,13 @@ def gather(
         from `committed` on and those of a request whose ring slot is negative with zeros
     block_table: [requests, max_blocks] int32, in blocks of `group` tokens
     committed: [requests] int32, tokens before this step; ring_slot: [requests] int32
+    seq_lens: [requests] int32, this step's tokens included: to be given where `pack` stored them
+        already. A step longer than a verify query overwrites rows of the ring that it packed, so
+        that tiles k < seq_len // group are read from their pages then; without, by the rule above
     The other arguments are those of `pack`.
     """
     count = keys.shape[1]
+    filled = (committed if seq_lens is None else seq_lens).tolist()
     for request, (tokens, slot) in enumerate(
         zip(committed.tolist(), ring_slot.tolist(), strict=True)
     ):
@@ -42,7 +47,8 @@ def gather(
         if slot < 0 or end <= start:
             continue
         rings = (ring_keys[slot], ring_values[slot])
-        found = history(tiles, *rings, block_table[request], tokens, start, end, layout)
+        blocks = block_table[request]
+        found = history(tiles, *rings, blocks, filled[request], start, end, layout)
         keys[request, : end - start], values[request, : end - start] = found
 
 
@@ -51,7 +57,7 @@ def history(
     ring_key: torch.Tensor,
     ring_value: torch.Tensor,
     blocks: torch.Tensor,
-    committed: int,
+    filled: int,
     start: int,
     end: int,
     layout: TileLayout,
@@ -60,14 +66,15 @@ def history(
     """Return the keys and values of positions start … end - 1 of one request, rotated.
 
     ring_key, ring_value: [ring_rows, num_kv_heads, head_dim], of the request
-    Both results: [end - start, num_kv_heads, head_dim] of `dtype`. Only positions past the packed
-    tiles are read from the ring, be they committed or not.
+    filled: tokens whose tiles k < filled // group are read from their pages; all later positions
+        are read from the ring, committed or not
+    Both results: [end - start, num_kv_heads, head_dim] of `dtype`.
     """
     group, heads = layout.group, tiles.shape[1]
-    packed = committed // group * group
+    packed = filled // group * group
     pages = blocks[start // group : -(-min(end, packed) // group)].long()
     read = dequantise(tiles[pages].flatten(0, 1), layout, dtype)
-    new = torch.arange(max(start, packed), end, device=tiles.device)
+    new = torch.arange(min(max(start, packed), end), end, device=tiles.device)
     results = []
     for rows, ring in zip(read, (ring_key, ring_value), strict=True):
         # [pages, heads, group, D] to tokens, the first of which may be before `start`

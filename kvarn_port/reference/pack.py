@@ -47,45 +47,54 @@ def pack(
     Raises ValueError where a query is over the maximum.
     """
     starts, lengths, slots = query_start.tolist(), seq_lens.tolist(), ring_slot.tolist()
-    group, rows = layout.group, ring_keys.shape[1]
     for request, seq_len in enumerate(lengths):
-        first, query_len = starts[request], starts[request + 1] - starts[request]
+        step = slice(starts[request], starts[request + 1])
+        query_len = step.stop - step.start
         if query_len > max_query_len:
             raise ValueError(f"request {request} has {query_len} query tokens, over the maximum")
         if slots[request] < 0 or query_len <= 0:
             continue
         committed = seq_len - query_len
-        step = slice(first, first + query_len)
-        for tile in range(committed // group, seq_len // group):
-            last = int(slot_mapping[first + (tile + 1) * group - 1 - committed])
-            if last < 0:
-                continue
-            position = torch.arange(tile * group, (tile + 1) * group, device=tiles.device)
-            records = quantise(
-                *(
-                    tile_rows(ring[slots[request]], rotated[step], position, committed)
-                    for ring, rotated in ((ring_keys, rotated_key), (ring_values, rotated_value))
-                ),
-                layout,
-                iterations,
-                mode,
+        rings = (ring_keys[slots[request]], ring_values[slots[request]])
+        new = (rotated_key[step], rotated_value[step])
+        group, mapped = layout.group, slot_mapping[step]
+        position = torch.arange(committed // group * group, seq_len // group * group)
+        position = position.to(tiles.device)
+        pages = mapped[position[group - 1 :: group] - committed] // group  # of the last tokens
+        if len(pages):
+            keys, values = (
+                tile_rows(ring, rows, position, committed, group)
+                for ring, rows in zip(rings, new, strict=True)
             )
-            tiles[last // group, :, : layout.tile_bytes] = records
-        for token in range(first + max(query_len - rows, 0), first + query_len):
-            if int(slot_mapping[token]) >= 0:
-                row = (committed + token - first) % rows
-                ring_keys[slots[request], row] = rotated_key[token]
-                ring_values[slots[request], row] = rotated_value[token]
+            records = quantise(keys, values, layout, iterations, mode)
+            records = records.unflatten(0, (len(pages), -1))
+            tiles[pages[pages >= 0], :, : layout.tile_bytes] = records[pages >= 0]
+        for ring, rows in zip(rings, new, strict=True):
+            store(ring, rows, mapped, committed)
 
 
 def tile_rows(
-    ring: torch.Tensor, rotated: torch.Tensor, position: torch.Tensor, committed: int
+    ring: torch.Tensor, new: torch.Tensor, position: torch.Tensor, committed: int, group: int
 ) -> torch.Tensor:
-    """Return the rows of some positions, head by head: [num_kv_heads, positions, head_dim].
+    """Return the rows of the tiles at some positions: [tiles * num_kv_heads, group, head_dim].
 
     ring: [ring_rows, num_kv_heads, head_dim], for positions before `committed`
-    rotated: [query_len, num_kv_heads, head_dim], for those from it on
+    new: [query_len, num_kv_heads, head_dim], for those from it on
     """
-    old = ring[position % ring.shape[0]]
-    new = rotated[(position - committed).clamp(min=0)]
-    return torch.where((position < committed)[:, None, None], old, new).transpose(0, 1)
+    rows = torch.where(
+        (position < committed)[:, None, None],
+        ring[position % ring.shape[0]],
+        new[(position - committed).clamp(min=0)],
+    )
+    return rows.unflatten(0, (-1, group)).transpose(1, 2).flatten(0, 1)
+
+
+def store(ring: torch.Tensor, new: torch.Tensor, mapped: torch.Tensor, committed: int) -> None:
+    """Put the last rows of a step, as many as the ring has, at their positions modulo that.
+
+    mapped: [query_len] int64, negative for a token that is not stored
+    """
+    rows = ring.shape[0]
+    token = torch.arange(max(len(new) - rows, 0), len(new), device=new.device)
+    token = token[mapped[token] >= 0]
+    ring[(committed + token) % rows] = new[token]
