@@ -1,7 +1,7 @@
 """Formats of a KV cache as what reading them back gives, so that their errors can be compared.
 
-A format of KVarN packs tiles of tokens; what no tile holds yet is kept in 16 bit. The others write
-each token as it comes, by themselves, so that nothing of theirs is ever kept in 16 bit.
+A format of KVarN packs tiles of tokens; what no tile holds yet is kept in 16 bit. The others would
+store each token as it comes; here they follow the same rule, so that all are asked the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ZERO_POINT_BITS = 4  # of a float32 scale's mantissa, in which int4 keeps its ze
 
 Rows = torch.Tensor  # [n, tokens, head_dim] float32, keys or values, not rotated
 Kept = Callable[[Rows], Rows]
-Packed = Callable[[Rows, Rows], tuple[Rows, Rows]]
+Packed = Callable[[Rows, Rows], tuple[Rows, ...]]
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ def formats(head_dim: int, group: int = 128) -> dict[str, Format]:
         by_token("int4 per token-head", int4_rows, 4 + scales, group),
         by_token("fp8", fp8_rows, 8, group),
     ]
-    return {one.name: one for one in found}
+    return {form.name: form for form in found}
 
 
 def exact(group: int = 128) -> Format:
     """Return the format that gives back what was written, bit by bit."""
-    return by_token("as computed", lambda rows: rows, 32, group)
+    return Format("as computed", lambda rows: rows, lambda *both: both, group, 32)
 
 
 def by_token(name: str, rows: Kept, bits: float, group: int) -> Format:
-    """Return a format that writes each token by itself; `rows` says what is read of some."""
-    return Format(name, rows, lambda keys, values: (rows(keys), rows(values)), group, bits)
+    """Return a format that stores each token by itself; `rows` says what is read of some."""
+    return Format(name, fp16_rows, lambda *both: tuple(map(rows, both)), group, bits)
 
 
 def kvarn(preset: str, mode: str, head_dim: int, iterations: int = ITERATIONS) -> Format:

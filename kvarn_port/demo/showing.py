@@ -15,8 +15,8 @@ from .text import Text
 SCHEMA = "kvarn-demo/1"
 LEGEND = (
     "bits: of a key and of a value, scales included. key, value, output: relative error, mean over "
-    "layers.\nThen perplexity over that without quantisation. Full earlier tiles are read packed, "
-    "the rest in 16 bit;\nint8, int4 and fp8 are read for every token."
+    "layers.\nThen perplexity over that without quantisation: full earlier tiles of 128 tokens are "
+    "read packed,\nthe rest in 16 bit."
 )
 
 

@@ -107,12 +107,16 @@ def test_kvarn_keeps_rows_as_rotated_float16() -> None:
     assert 2**-14 < error < 2**-11
 
 
-def test_other_formats_read_every_token_as_stored() -> None:
+def test_other_formats_keep_float16_and_pack_each_token_by_itself() -> None:
+    # Catches a scale that other tokens have a part in.
     rows = normal(2, 3, 64)
     for name in ("int8 per token-head", "int4 per token-head", "fp8"):
         form = formats(64)[name]
-        for packed in form.packed(rows, rows):
-            assert torch.equal(packed, form.kept(rows))
+        assert torch.equal(form.kept(rows), rows.half().float())
+        more = torch.cat([rows, 100 * rows], 1)
+        for packed, among in zip(form.packed(rows, rows), form.packed(more, more), strict=True):
+            assert torch.equal(packed, among[:, :3])
+            assert 0 < relative(packed, rows) < 0.2
 
 
 def test_without_loss_rows_come_back_bit_by_bit() -> None:
