@@ -9,8 +9,9 @@ import hashlib
 import importlib.util
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stderr
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +127,9 @@ def _loaded(name: str, path: Path, device: str) -> Model:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     place = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
-    encode = transformers.AutoTokenizer.from_pretrained(**place)
-    network = transformers.AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
+    with redirect_stderr(StringIO()):  # a bar of the tensors that are read, which cannot be hidden
+        encode = transformers.AutoTokenizer.from_pretrained(**place)
+        network = transformers.AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
     config = network.config.get_text_config()
     head_dim = getattr(config, "head_dim", None) or (
         config.hidden_size // config.num_attention_heads

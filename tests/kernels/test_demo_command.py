@@ -149,9 +149,9 @@ def test_a_text_that_is_too_short_or_no_text_is_refused(tmp_path: Path) -> None:
 def test_our_own_texts_are_what_they_were() -> None:
     """Figures on other texts are other figures."""
     assert {path.name: text.read(path).sha256 for path in text.OWN} == {
-        "prose.txt": "bfc736a21536ea3fe2b3be2000cfbb647ee78aa77de82532b85d15f25b9c7935",
-        "code.txt": "9bcf980821553c60cf7f4d3ca30820d1fa836f9d81fba9f4e32ed6d994daf8df",
-        "table.txt": "1c1ee08968e98458879e902f0529a8e28c038f97e1476104f3ffdf661e455cda",
+        "prose.txt": "ebfa40b78772be6a388ad82892297aecea737ae511d36ac03c2f9e6eb7f53c6f",
+        "code.txt": "98d96e23098e6fd2c468d0a83e7febb336a4d0bca726e582d79c7f8682f95dcc",
+        "table.txt": "da452669a33fcee02f55d47b247204d4e054dd181c6d872ef4f31044be5cf537",
     }
     content = text.OWN[0].read_bytes()
     assert text.read(text.OWN[0]).sha256 == hashlib.sha256(content).hexdigest()
