@@ -11,7 +11,7 @@ from .cache import Cache, TorchCache
 from .errors import LayerErrors, Recorder, layer_errors
 from .formats import Format
 from .models import Model
-from .perplexity import increase, losses, mean_increase, perplexities
+from .perplexity import Heard, increase, losses, mean_increase, perplexities
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,16 @@ def quantised(model: Model, ids: torch.Tensor, form: Format, sink: int = 0) -> l
 
 
 def with_caches(
-    model: Model, ids: torch.Tensor, make: Callable[[], Cache], chunk: int, group: int
+    model: Model,
+    ids: torch.Tensor,
+    make: Callable[[], Cache],
+    chunk: int,
+    group: int,
+    heard: Heard = lambda *_: None,
 ) -> list[float]:
     """Return the perplexity of each text, read in chunks, with a cache made for each layer."""
     caches = [make() for _ in range(model.layers)]
-    return perplexities(losses(model.forward, ids.to(model.device), caches, chunk), group)
+    return perplexities(losses(model.forward, ids.to(model.device), caches, chunk, heard), group)
 
 
 def result(

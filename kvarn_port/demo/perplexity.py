@@ -15,15 +15,21 @@ from .cache import Cache
 
 # ids [sequences, tokens] int64, positions [tokens] int64, a cache a layer -> logits
 Forward = Callable[[torch.Tensor, torch.Tensor, Sequence[Cache]], torch.Tensor]
+Heard = Callable[[int, torch.Tensor], None]  # start of a step, its logits
 
 
 def losses(
-    forward: Forward, ids: torch.Tensor, caches: Sequence[Cache], chunk: int
+    forward: Forward,
+    ids: torch.Tensor,
+    caches: Sequence[Cache],
+    chunk: int,
+    heard: Heard = lambda *_: None,
 ) -> torch.Tensor:
     """Return -log p of each token but the first, [sequences, tokens - 1] float64.
 
     ids: [sequences, tokens] int64, given to the model `chunk` tokens at a time
     caches: one a layer, empty
+    heard: told of every step that predicts, with the logits of tokens that have one after them
 
     Raises ValueError where a chunk has no token or a text no second one.
     """
@@ -36,7 +42,9 @@ def losses(
             positions = torch.arange(start, start + step.shape[1], device=ids.device)
             logits = forward(step, positions, caches).float()
             following = ids[:, start + 1 : start + 1 + step.shape[1]]
-            found.append(_losses(logits[:, : following.shape[1]], following))
+            logits = logits[:, : following.shape[1]]
+            heard(start, logits)
+            found.append(_losses(logits, following))
     return torch.cat(found, 1)
 
 

@@ -37,7 +37,7 @@ SOURCES = (
     *(f"kvarn_port/reference/{name}.py" for name in ("normalise", "rotate", "tiles")),
     *(
         f"kvarn_port/demo/{name}.py"
-        for name in ("cache", "formats", "measuring", "models", "perplexity", "text")
+        for name in ("cache", "divergence", "formats", "measuring", "models", "perplexity", "text")
     ),
     "kvarn_port/demo/texts",
     "tests/bench/quality.py",
@@ -73,10 +73,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Measured:
-    """The perplexity of each text in a cell, and how long that took."""
+    """The perplexity of each text in a cell, by how many percent it is expected to grow by what
+    predictions differ (kvarn_port/demo/divergence.py), and how long that took.
+    """
 
     cell: Cell
     perplexities: list[float]
+    expected: list[float]
     wall_s: float
 
 
@@ -121,11 +124,15 @@ def plan(names: Sequence[str], sinks: Sequence[int], *, kernels: bool) -> list[C
 
 
 def measurer(asked: argparse.Namespace) -> tuple[Callable[[Cell], Measured], list[str], Any]:
-    """Return how to measure a cell, the names of the formats and the loaded model."""
+    """Return how to measure a cell, the names of the formats and the loaded model.
+
+    That without quantisation is measured first: the others are compared with it.
+    """
     import torch
 
     from kvarn_port.demo import measuring, models, paged, text
     from kvarn_port.demo.cache import TorchCache
+    from kvarn_port.demo.divergence import Divergence, Predictions
     from kvarn_port.demo.formats import exact, formats
     from kvarn_port.layout import tile_layout
 
@@ -139,6 +146,7 @@ def measurer(asked: argparse.Namespace) -> tuple[Callable[[Cell], Measured], lis
     texts = [text.read(path) for path in text.OWN]
     ids = text.first_tokens(texts, model.encode, asked.tokens)
     forms = formats(model.head_dim, GROUP) | {BASELINE: exact(GROUP)}
+    kept = Predictions(GROUP)
 
     def measure(cell: Cell) -> Measured:
         start = time.monotonic()
@@ -152,8 +160,13 @@ def measurer(asked: argparse.Namespace) -> tuple[Callable[[Cell], Measured], lis
             return paged.PagedCache(paged.kernel_operations(), layout, mode, **limits)
 
         step = KERNEL_STEP if cell.by == "kernels" else GROUP
-        found = measuring.with_caches(model, ids, make, step, GROUP)
-        return Measured(cell, found, time.monotonic() - start)
+        if cell.form == BASELINE:
+            found = measuring.with_caches(model, ids, make, step, GROUP, kept.keep)
+            kept.parts = [kept.joined()]
+            return Measured(cell, found, [0.0] * len(found), time.monotonic() - start)
+        apart = Divergence(kept.parts[0], GROUP)
+        found = measuring.with_caches(model, ids, make, step, GROUP, apart.compare)
+        return Measured(cell, found, apart.expected(), time.monotonic() - start)
 
     names = [name for name in forms if asked.formats in name and name != BASELINE]
     return measure, names, model
@@ -172,16 +185,18 @@ def measured(
 ) -> dict[Cell, Measured]:
     """Return what was measured of each cell, in their order, several at a time."""
     global _measure
-    found: dict[Cell, Measured] = {}
+    first, *rest = cells
+    found = {first: measure(first)}  # before the fork: all jobs compare with it
+    tell(found[first], 1, len(cells))
     if jobs == 1:
-        for cell in cells:
+        for cell in rest:
             found[cell] = measure(cell)
             tell(found[cell], len(found), len(cells))
         return found
     _measure = measure
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        for done in as_completed(pool.submit(_job, cell) for cell in cells):
+        for done in as_completed(pool.submit(_job, cell) for cell in rest):
             one = done.result()
             found[one.cell] = one
             tell(one, len(found), len(cells))
@@ -243,7 +258,8 @@ def add_rows(
         if cell == without.cell:
             continue
         grown = increases(one, without)
-        of = {"mean": mean(grown), "most": max(grown), **dict(zip(texts, grown, strict=True))}
+        of = {"mean": mean(grown), "most": max(grown), "expected": mean(one.expected)}
+        of |= dict(zip(texts, grown, strict=True))
         for name, value in of.items():
             row = cell.row if name == "mean" else f"{cell.row}-{name}"
             add(f"perplexity more, {name}, {what}", value, "%", workload, row)
@@ -271,13 +287,13 @@ def table(texts: Sequence[str], found: dict[Cell, Measured]) -> str:
     """Return a line for each cell: perplexity without, then by how much it grows."""
     without = found[Cell(BASELINE)]
     width = max(len(cell.row) for cell in found)
-    lines = [" " * width + "".join(f"{text:>10}" for text in (*texts, "mean"))]
+    lines = [" " * width + "".join(f"{text:>10}" for text in (*texts, "mean", "expected"))]
     for cell, one in found.items():
         if cell == without.cell:
             values = [f"{value:10.4f}" for value in one.perplexities]
         else:
             grown = increases(one, without)
-            values = [f"{value:+9.3f}%" for value in (*grown, mean(grown))]
+            values = [f"{value:+9.3f}%" for value in (*grown, mean(grown), mean(one.expected))]
         lines.append(cell.row.ljust(width) + "".join(values))
     return "\n".join(lines)
 

@@ -24,7 +24,9 @@ K4V2 = Cell("kvarn_k4v2_g128 prescaled")
 
 def found(*more: Measured) -> dict[Cell, Measured]:
     """What was measured: 10 and 20 without quantisation, and more."""
-    return {one.cell: one for one in (Measured(Cell(BASELINE), [10.0, 20.0], 1.0), *more)}
+    return {
+        one.cell: one for one in (Measured(Cell(BASELINE), [10.0, 20.0], [0.0, 0.0], 1.0), *more)
+    }
 
 
 def test_every_format_is_run_and_two_modes_with_each_sink() -> None:
@@ -61,18 +63,22 @@ def test_a_record_has_perplexity_increases_and_the_weights(tmp_path: Path) -> No
     run = Run.begin(
         "kvarn-quality", root=tmp_path, sources=["source.py"], command=["x"], uses_gpu=False
     )
-    sink = Measured(Cell("kvarn_k4v2_g128 prescaled", 16), [12.1, 20.0], 1.0)
-    kernels = Measured(Cell("kvarn_k4v2_g128 prescaled", 16, "kernels"), [12.1, 20.02], 1.0)
+    sink = Measured(Cell("kvarn_k4v2_g128 prescaled", 16), [12.1, 20.0], [4.0, 9.0], 1.0)
+    kernels = Measured(
+        Cell("kvarn_k4v2_g128 prescaled", 16, "kernels"), [12.1, 20.02], [4.0, 9.0], 1.0
+    )
     add_rows(run, "smollm2-135m b179c952", ["prose", "code"], 1536, found(sink, kernels))
     rows = read_record(run.write(tmp_path / "records")).rows
     values = {name: round(row.value, 6) for name, row in rows.items()}
     assert {name: value for name, value in values.items() if not name.startswith("ppl-")} == {
         "kvarn-k4v2-g128-prescaled-sink16": 10.0,
         "kvarn-k4v2-g128-prescaled-sink16-most": 21.0,
+        "kvarn-k4v2-g128-prescaled-sink16-expected": 6.470653,
         "kvarn-k4v2-g128-prescaled-sink16-prose": 21.0,
         "kvarn-k4v2-g128-prescaled-sink16-code": 0.0,
         "kvarn-k4v2-g128-prescaled-sink16-kernels": 10.054986,
         "kvarn-k4v2-g128-prescaled-sink16-kernels-most": 21.0,
+        "kvarn-k4v2-g128-prescaled-sink16-kernels-expected": 6.470653,
         "kvarn-k4v2-g128-prescaled-sink16-kernels-prose": 21.0,
         "kvarn-k4v2-g128-prescaled-sink16-kernels-code": 0.1,
         "kvarn-k4v2-g128-prescaled-sink16-kernels-apart": 0.1,
@@ -88,14 +94,14 @@ def test_a_record_has_perplexity_increases_and_the_weights(tmp_path: Path) -> No
 
 def test_what_is_over_its_target_is_named() -> None:
     # 1.7 % in the mean over texts; sinks and other modes have none, another model neither
-    over = Measured(K4V2, [10.36, 20.0], 1.0)
+    over = Measured(K4V2, [10.36, 20.0], [0.0, 0.0], 1.0)
     assert misses("smollm2-135m", found(over)) == [
         "kvarn-k4v2-g128-prescaled: +1.784 %, the target is 1.7 %"
     ]
     assert misses("gemma3-270m", found(over)) == []
-    under = Measured(K4V2, [10.34, 20.0], 1.0)
-    sink = Measured(Cell(K4V2.form, 16), [11.0, 22.0], 1.0)
-    other = Measured(Cell("kvarn_k4v2_g128 reference"), [11.0, 22.0], 1.0)
+    under = Measured(K4V2, [10.34, 20.0], [0.0, 0.0], 1.0)
+    sink = Measured(Cell(K4V2.form, 16), [11.0, 22.0], [0.0, 0.0], 1.0)
+    other = Measured(Cell("kvarn_k4v2_g128 reference"), [11.0, 22.0], [0.0, 0.0], 1.0)
     assert misses("smollm2-135m", found(under, sink, other)) == []
 
 
@@ -103,26 +109,26 @@ def test_what_is_over_its_target_is_named() -> None:
 def test_kernels_are_within_a_twentieth_of_a_percent_of_the_references(
     value: float, says: int
 ) -> None:
-    reference = Measured(K4V2, [10.0, 20.0], 1.0)
-    kernels = Measured(Cell(K4V2.form, by="kernels"), [10.0, value], 1.0)
+    reference = Measured(K4V2, [10.0, 20.0], [0.0, 0.0], 1.0)
+    kernels = Measured(Cell(K4V2.form, by="kernels"), [10.0, value], [0.0, 0.0], 1.0)
     lines = misses("smollm2-135m", found(kernels, reference))
     assert len(lines) == says
     assert all("of the references, not over 0.05 %" in line for line in lines)
 
 
 def test_the_table_has_perplexity_without_and_what_it_grows_by() -> None:
-    shown = quality.table(["prose", "code"], found(Measured(K4V2, [12.1, 20.0], 1.0)))
+    shown = quality.table(["prose", "code"], found(Measured(K4V2, [12.1, 20.0], [4.0, 9.0], 1.0)))
     assert shown.splitlines() == [
-        "                              prose      code      mean",
+        "                              prose      code      mean  expected",
         "without-quantisation        10.0000   20.0000",
-        "kvarn-k4v2-g128-prescaled  +21.000%   +0.000%  +10.000%",
+        "kvarn-k4v2-g128-prescaled  +21.000%   +0.000%  +10.000%   +6.471%",
     ]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_cells_come_in_their_order_however_many_at_once(jobs: int) -> None:
     cells = [Cell(BASELINE), Cell("a"), Cell("b")]
-    done = quality.measured(lambda cell: Measured(cell, [len(cell.form)], 0.0), cells, jobs)
+    done = quality.measured(lambda cell: Measured(cell, [len(cell.form)], [0.0], 0.0), cells, jobs)
     assert [(cell, one.perplexities) for cell, one in done.items()] == [
         (cells[0], [20]),
         (cells[1], [1]),

@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from kvarn_port.demo.cache import TorchCache  # noqa: E402
+from kvarn_port.demo.divergence import Divergence, Predictions  # noqa: E402
 from kvarn_port.demo.errors import Recorder, layer_errors, relative_error  # noqa: E402
 from kvarn_port.demo.formats import Format, exact, kvarn  # noqa: E402
 from kvarn_port.demo.measuring import baseline, result, results, with_caches  # noqa: E402
@@ -109,6 +110,34 @@ def test_increases_are_in_percent_and_their_mean_is_of_factors() -> None:
     assert increase(10.5, 10) == pytest.approx(5)
     # 1.21 and 1 have the geometric mean 1.1; the arithmetic one of 21 and 0 is 10.5
     assert mean_increase([21.0, 0.0]) == pytest.approx(10)
+
+
+def test_the_divergence_is_by_how_much_perplexity_is_expected_to_grow() -> None:
+    # p = (1/2, 1/4, 1/4) of logits ln 2, 0, 0, q = (1/3, 1/3, 1/3):
+    # 1/2 ln(3/2) + 1/2 ln(3/4) = 0.05889, e^that - 1 = 6.066 %; the first step does not count.
+    # 5e-3: log p in float16 is within 2^-11 of itself, p within 7e-4, times sum of p |log p/q| =
+    # 0.35 that is 2.4e-4 of 0.0589. Catches p and q taken for each other (5.8 %).
+    logits = torch.tensor([math.log(2), 0, 0]).expand(1, 4, 3)
+    kept = Predictions(2)
+    for start in (0, 2):
+        kept.keep(start, logits[:, :2])
+    found = Divergence(kept.joined(), 2)
+    found.compare(0, 9 * logits[:, :2])
+    with pytest.raises(ValueError, match="no step from 2 on"):
+        found.expected()
+    for start in (2, 3):
+        found.compare(start, torch.zeros(1, 1, 3))
+    assert found.expected() == pytest.approx([6.066], rel=5e-3)
+    found.compare(2, logits[:, :2])
+    assert found.expected() == pytest.approx([100 * math.expm1(0.05889 / 2)], rel=5e-3)
+
+
+def test_steps_are_heard_with_what_they_predict() -> None:
+    heard: list[tuple[int, tuple[int, ...]]] = []
+    caches = [TorchCache(exact(GROUP)) for _ in TINY.layers]
+    ids = texts(2 * GROUP)
+    losses(TINY.forward, ids, caches, GROUP, lambda at, logits: heard.append((at, logits.shape)))
+    assert heard == [(0, (2, GROUP, 61)), (GROUP, (2, GROUP - 1, 61))]
 
 
 def tiny_as_model(head_dim: int = tiny_model.HEAD_DIM) -> Model:
