@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from patchkit.records.record import read_record
+from patchkit.records.record import Record, Row, Workload, read_record
 from patchkit.records.run import Run
-from tests.bench import quality
+from tests.bench import quality, quality_page
 from tests.bench.quality import BASELINE, Cell, Measured, add_rows, misses, plan
 
 NAMES = [
@@ -90,6 +91,40 @@ def test_a_record_has_perplexity_increases_and_the_weights(tmp_path: Path) -> No
     workload = row.workload
     assert (workload.context, workload.block_size) == (1536, 128)
     assert workload.kv_format == "kvarn_k4v2_g128 prescaled"
+
+
+def test_tables_of_a_record_are_marked() -> None:
+    header = {"name": "kvarn-quality-m", "gpu": None}
+    rows = {}
+    for name, value, unit in (
+        ("ppl-without-quantisation-prose", 10.0, "perplexity"),
+        ("kvarn-k4v2-most", 3.0, "%"),
+        ("kvarn-k4v2", 2.345, "%"),
+        ("kvarn-k4v2-expected", 2.5, "%"),
+        ("kvarn-k4v2-prose", 3.0, "%"),
+        ("kvarn-k4v2-sink16-most", 1.0, "%"),
+        ("kvarn-k4v2-sink16", 1.0, "%"),
+        ("kvarn-k4v2-sink16-expected", 1.5, "%"),
+    ):
+        workload = Workload(kv_format="kvarn_k4v2")
+        rows[name] = Row(name, "m", "x", unit, value, 1, None, value, value, workload)
+    shown = quality_page.tables(Record("r", header, rows)).replace("kvarn-quality-m-cpu", "R")
+    first, second = re.sub(r"<!-- record: (\S+) -->(.*?)<!-- /record -->", r"\1=\2", shown).split(
+        "\n\n"
+    )
+    assert first.splitlines() == [
+        "| format | prose | mean | expected |",
+        "| --- | --- | --- | --- |",
+        "| perplexity without quantisation | R#ppl-without-quantisation-prose=10.00 |  |  |",
+        "| `kvarn_k4v2` | R#kvarn-k4v2-prose=3.00 % | R#kvarn-k4v2=2.35 % "
+        "| R#kvarn-k4v2-expected=2.50 % |",
+    ]
+    assert second.splitlines() == [
+        "| format | 0 kept | 16 kept |",
+        "| --- | --- | --- |",
+        "| `kvarn_k4v2` | R#kvarn-k4v2=2.35 % (R#kvarn-k4v2-expected=2.50 %) "
+        "| R#kvarn-k4v2-sink16=1.00 % (R#kvarn-k4v2-sink16-expected=1.50 %) |",
+    ]
 
 
 def test_what_is_over_its_target_is_named() -> None:

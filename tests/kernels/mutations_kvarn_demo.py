@@ -6,6 +6,7 @@ from tests.kernels.mutations import Mutation
 
 DEMO = "kvarn_port/demo/"
 CACHE, FORMATS, PAGED = DEMO + "cache.py", DEMO + "formats.py", DEMO + "paged.py"
+DIVERGENCE = DEMO + "divergence.py"
 PERPLEXITY, ERRORS, MEASURING = DEMO + "perplexity.py", DEMO + "errors.py", DEMO + "measuring.py"
 ATTENDS = """\
         seen = visible(committed, tokens, window, query.device)
@@ -171,6 +172,27 @@ MUTATIONS = (
         MEASURING,
         "recorders, group)",
         "recorders, group + 1)",
+        "perplexity",
+    ),
+    one(
+        "divergence-the-other-way",
+        DIVERGENCE,
+        "(wanted.exp() * apart)",
+        "(logits.float().softmax(2) * -apart)",
+        "perplexity",
+    ),
+    one(
+        "divergence-of-the-first-tile",
+        DIVERGENCE,
+        "at = start - self.first",
+        "at = 0",
+        "perplexity",
+    ),
+    one(
+        "divergence-of-other-tokens",
+        DIVERGENCE,
+        "self.tokens += logits.shape[1]",
+        "self.tokens += 1",
         "perplexity",
     ),
 )
