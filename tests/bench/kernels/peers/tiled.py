@@ -40,7 +40,7 @@ class Tiled:
         rotate, attention = imported(ROTATE)[0].rotate, imported(ATTENTION)[0]
         case, pool, output = inputs.case, inputs.pool, inputs.poisoned()
         rotated = [torch.empty_like(x, dtype=torch.float16) for x in step(inputs)]
-        scratch = attention.Scratch.allocate(
+        scratch = attention.allocate_scratch(
             max_requests=case.batch,
             max_query_len=case.new_tokens,
             num_query_heads=case.num_query_heads,
