@@ -32,6 +32,7 @@ from .verify_scratch import Scratch
 RING_TILES = tl.constexpr(2)
 RING_KEYS = 32  # of a step over the ring
 STAGES = 2
+LARGEST_SHARED_BYTES = 160 << 10  # that the tile of 128 rows takes at D 256
 # Programs that share a multiprocessor: one waits while the other computes.
 PER_SM = 2
 # Fewer tiles than this in a split cost more in the part they leave than they save in waiting.
@@ -275,7 +276,7 @@ def choose_plan(call: TileCall, device: Device) -> Plan:
     """Return the plan of a call for its shape and its longest query."""
     shape = call.shape
     rows = call.max_query_len * shape.ratio
-    block_m, pairs, warps = _tile(rows, shape.head_dim, call.precise)
+    block_m, pairs, warps = _tile(call, device)
     used = rows_of(block_m, shape.ratio)
     query_tiles = -(-rows // used)
     unsplit = query_tiles * shape.num_kv_heads
@@ -290,24 +291,27 @@ def choose_plan(call: TileCall, device: Device) -> Plan:
         tiles=query_tiles,
         splits=max(1, splits),
         warps=warps,
-        stages=STAGES,
+        stages=1 if call.precise else STAGES,
         tiles_per_split=TILES_PER_SPLIT,
     )
 
 
-def _tile(rows: int, head_dim: int, precise: bool) -> tuple[int, int, int]:
+def _tile(call: TileCall, device: Device) -> tuple[int, int, int]:
     """Return query rows of a tile, pairs of tokens of a step and warps.
 
-    Instructions a scheduler of an sm_90 has to issue for a tile of 128 tokens, D 256, 2-bit values
-    (ptxas of CUDA 12.8): 16 rows 2,200, 32 rows 3,900, 64 rows 4,000, 128 rows 5,800.
+    Instructions that a scheduler of an sm_90 issues for a tile of 128 tokens, D 256, 2-bit values
+    (ptxas of CUDA 12.8): 16 rows 2,200, 32 rows 3,900, 64 rows 4,000, 128 rows 5,800. From 64 rows
+    on Triton's own addresses of operands in shared memory overflow the registers.
     """
-    if precise:
+    rows, head_dim = call.max_query_len * call.shape.ratio, call.layout.head_dim
+    if call.precise:
         return 16, 16, 8
+    pairs = 64 if call.layout.value_bits == 2 and head_dim in (128, 256) else 32
     if rows <= 16:
-        return 16, 64, 4
-    if rows <= 32:
-        return 32, 64, 8
-    if rows <= 64 or head_dim > 256:
+        return 16, pairs, 4 if head_dim <= 256 else 8
+    if rows <= 32 or head_dim > 256:
+        return 32, pairs, 8
+    if rows <= 64 or device.shared_bytes < LARGEST_SHARED_BYTES:
         return 64, 32, 4
     return 128, 64, 8
 
@@ -324,7 +328,8 @@ def attend(call: TileCall, plan: Plan, scratch: Scratch) -> None:
         *call.ring_keys.stride()[:3], *call.ring_values.stride()[:3], call.block_table.stride(0),
         call.ring_keys.shape[1], plan.tiles, plan.splits, plan.tiles_per_split,
         RATIO=shape.ratio, D=shape.head_dim, G=layout.group, BITS=layout.value_bits,
-        BLOCK_M=plan.block_m, ROWS=plan.rows, BYTES=plan.block_n // 2, KEYS=RING_KEYS,
+        BLOCK_M=plan.block_m, ROWS=plan.rows, BYTES=plan.block_n // 2,
+        KEYS=min(RING_KEYS, plan.block_n // 2),
         AK=layout.key_channel_scale, ZK=layout.key_zero_point, TK=layout.key_token_scale,
         VC=layout.value_codes, CV=layout.value_channel_scale, AV=layout.value_token_scale,
         ZV=layout.value_zero_point, CAUSAL=call.causal,

@@ -17,7 +17,7 @@ from tests.kernels.tile_cases import Counts, TileCase
 
 SPARE_PAGES = 3  # of nobody; the unused ends of the block table point to one
 SPARE_SLOTS = 2
-PEAKED = ("peaked", "middle codes")
+QUERY_SIZES = {"peaked": 10, "middle codes": 0.01}
 PADDING_TOKENS = 3  # query rows of no request, as a CUDA graph's batch has them
 
 
@@ -229,5 +229,5 @@ def _query(case: TileCase, random: torch.Generator) -> torch.Tensor:
     """
     heads = case.kv_heads * case.ratio
     shape = (sum(case.query_lens) + PADDING_TOKENS, heads + 2 * case.kv_heads, case.head_dim)
-    query = torch.randn(shape, generator=random) * (10 if case.inputs in PEAKED else 1)
+    query = torch.randn(shape, generator=random) * QUERY_SIZES.get(case.inputs, 1)
     return query.half()[:, :heads]
