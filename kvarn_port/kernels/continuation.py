@@ -175,7 +175,6 @@ def continuation(
     max_committed: the tokens of the longest history before this step, or a bound of it that the
         host knows: it decides how many segments are launched; those past a history are empty
     causal: query i of a request sees its own keys up to i, and all of its history; else all keys
-
     packed: whether `pack` of this step ran before. It stores this step's rows into the ring, over
         rows of the open tile that it packed: these then come from their page, packed. Run after
         the continuation, it leaves them in 16 bits to it

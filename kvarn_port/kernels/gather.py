@@ -200,8 +200,7 @@ def gather(
         KEY_CODES=layout.key_codes, A_K=layout.key_channel_scale, Z_K=layout.key_zero_point,
         T_K=layout.key_token_scale, VALUE_CODES=layout.value_codes,
         C_V=layout.value_channel_scale, A_V=layout.value_token_scale,
-        Z_V=layout.value_zero_point, CHANNELS=CHANNELS,
-        ROWS=rows,
+        Z_V=layout.value_zero_point, CHANNELS=CHANNELS, ROWS=rows,
         NATIVE=isinstance(gather_tiles, triton.JITFunction) and torch.version.hip is None,
         num_warps=warps,
     )  # fmt: skip
