@@ -88,6 +88,7 @@ MUTATIONS = (
         ATTEND,
         "tl.load(table + (i + 1) // steps,",
         "tl.load(table + i // steps,",
+        by="a_split_of_several_tiles_is_within_its_bounds",
     ),
     _mutation("tile-not-committed", ATTEND, "tl.maximum(seq_len - q_len, 0) // G", "seq_len // G"),
     _mutation(
