@@ -69,13 +69,14 @@ def _unit(even, odd):
 
 
 @triton.jit
-def _add(acc, even, odd, value_even, value_odd, alpha, z, scale,
+def _add(acc, even, odd, value_even, value_odd, alpha, z, scale, back,
          PLACE: tl.constexpr, BITS: tl.constexpr, NATIVE: tl.constexpr):  # fmt: skip
-    """acc alpha + C (dot + z) of the channels that lie at one place of their bytes."""
+    """acc alpha + C (dot + z) back of the channels that lie at one place of their bytes."""
     dot = tl.dot(even, value_even, input_precision="ieee")
     dot = tl.dot(odd, value_odd, dot, input_precision="ieee")
     lifted: tl.constexpr = lift(PLACE, BITS, NATIVE)
-    return acc * alpha[:, None] + (dot + (z * (1.0 / lifted))[:, None]) * (scale * lifted)[None, :]
+    dot += (z * (1.0 / lifted))[:, None]
+    return acc * alpha[:, None] + dot * (scale * (back * lifted))[None, :]
 
 
 @triton.jit
@@ -128,7 +129,7 @@ def _packed(q, acc, m, total, scale, record, step,
     moved = ()
     for place in tl.static_range(8 // BITS):
         out = _add(acc[place], weight_even, weight_odd, values_even[place], values_odd[place],
-                   alpha, z, _half(bits, place) * (1.0 / unit), place, BITS, NATIVE)  # fmt: skip
+                   alpha, z, _half(bits, place), 1.0 / unit, place, BITS, NATIVE)  # fmt: skip
         moved = moved + (out,)  # noqa: RUF005 (Triton knows no starred element)
     return moved, m, total
 

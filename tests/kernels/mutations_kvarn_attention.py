@@ -49,10 +49,10 @@ MUTATIONS = (
     _mutation(
         "value-channel-of-the-next-place",
         ATTEND,
-        "_half(bits, place) * (1.0 / unit)",
-        "_half(bits, (place + 1) % (8 // BITS)) * (1.0 / unit)",
+        "_half(bits, place), ",
+        "_half(bits, (place + 1) % (8 // BITS)), ",
     ),
-    _mutation("unit-not-restored", ATTEND, "(1.0 / unit)", "1.0"),
+    _mutation("unit-not-restored", ATTEND, ", 1.0 / unit,", ", 1.0,"),
     _mutation("no-unit", ATTEND, "unit = _unit(av_even, av_odd)", "unit = 1.0"),
     _mutation("unit-too-large", ATTEND, "(2 * 127 + 14) << 23", "(2 * 127 + 16) << 23"),
     _mutation("values-not-centred", ATTEND, "zv_odd + mid * av_odd", "zv_odd + 0 * av_odd"),
@@ -76,7 +76,7 @@ MUTATIONS = (
         "even = tl.dot(q, key_even.to(tl.bfloat16).to(q.dtype),",
     ),
     # softmax
-    _mutation("no-rescale", ATTEND, "return acc * alpha[:, None] + (dot", "return acc + (dot"),
+    _mutation("no-rescale", ATTEND, "return acc * alpha[:, None] + dot", "return acc + dot"),
     _mutation("ring-no-rescale", ATTEND, "acc[place] * alpha[:, None], input", "acc[place], input"),
     _mutation("sum-without-rescale", ATTEND, "total = total * alpha", "total = total"),
     _mutation("natural-exp", ATTEND, "odd = tl.exp2(odd", "odd = tl.exp(odd"),
@@ -88,6 +88,7 @@ MUTATIONS = (
         ATTEND,
         "tl.load(table + (i + 1) // steps,",
         "tl.load(table + i // steps,",
+        by="a_split_of_several_tiles_is_within_its_bounds",
     ),
     _mutation("tile-not-committed", ATTEND, "tl.maximum(seq_len - q_len, 0) // G", "seq_len // G"),
     _mutation(

@@ -226,6 +226,21 @@ def test_rows_of_a_request_without_a_slot_are_zero_whatever_its_table_says(devic
     assert bounds.worst(tile_bounds.framed(output), exact) <= 1
 
 
+@pytest.mark.parametrize("processors", [1, 2, 3])
+@pytest.mark.parametrize("precise", [False, True])
+def test_a_split_of_several_tiles_is_within_its_bounds(
+    processors: int, precise: bool, device: str
+) -> None:
+    case = TileCase((360, 70), (2, 3), "kvarn_k4v2_g64", kv_heads=1, ratio=2, seed=82)
+    made = make(case, device)
+    scratch = scratch_for(made.call, max_requests=8)
+    scratch = replace(scratch, device=replace(scratch.device, sm_count=processors))
+    output = run(made.call, precise=precise, scratch=scratch)[:5]
+    # page-of-the-tile-before, split-overlaps, split-skips-a-tile: tiles that are read twice or not
+    exact = tile_bounds.truth(made, torch.float32, precise=precise).rows(5)
+    assert bounds.worst(tile_bounds.framed(output), exact) <= 1
+
+
 def test_more_splits_than_are_read_at_once_add_up(device: str) -> None:
     # 71 splits, read 64 at a time.
     case = TileCase((71 * 64 + 2,), (2,), "kvarn_k4v2_g64", kv_heads=1, ratio=1, seed=81)
