@@ -24,13 +24,16 @@ TIE = 2e-5
 class Half:
     """The keys or the values of one record: codes [rows, columns] and float16 scales.
 
-    Rows are what is quantised: channels of keys, tokens of values.
+    Rows are what is quantised: channels of keys, tokens of values. Rows of float16 lie on a grid,
+    so that some are half way between two codes, and float32 decides.
     """
 
     codes: torch.Tensor
     scale: torch.Tensor
     zero_point: torch.Tensor
     column_scale: torch.Tensor
+    exact: torch.Tensor | None = None  # where codes are known before they are rounded
+    blur: torch.Tensor | None = None  # what float32 may move each of these by
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,11 @@ def halves(record: torch.Tensor, layout: TileLayout) -> tuple[Half, Half]:
 
 
 def apart(one: Half, other: Half) -> Apart:
-    """Return how far two halves are apart."""
+    """Return how far two halves are apart; codes that may be either where the other is exact."""
     codes = (one.codes.int() - other.codes.int()).abs()
+    if other.exact is not None:
+        either = (one.codes - other.exact).abs() <= 0.5 + other.blur
+        codes = torch.where(either, 0, codes)
     pairs = (
         (one.scale, other.scale),
         (one.zero_point, other.zero_point),
@@ -135,18 +141,19 @@ def tied(tile: torch.Tensor, size: float, bits: int, iterations: int = 8) -> lis
 
     tile: [rows, columns] float32; size: what it is divided by before
     """
-    before = tile / torch.tensor(size, dtype=torch.float32)
-    found = turns(before.double(), iterations)
+    before = tile.double() / size
+    found = turns(before, iterations)
     least = min(float(imbalance) for _, _, imbalance in found)
     result = []
     for column, row, imbalance in found:
         if imbalance <= least * (1 + TIE):
-            column, row = column.float(), row.float()
             balanced = before / column / row[:, None]
-            codes, step, low = round_to_nearest(balanced[None], bits)
-            row = row * size
-            scales = (to_float16(x) for x in (row * step[0], row * low[0], column))
-            result.append(Half(codes[0], *scales))
+            codes, step, low = (x[0] for x in round_to_nearest(balanced[None], bits))
+            exact = (balanced - low[:, None]) / step[:, None]
+            # a balanced number is rounded a few times, and so are its differences and quotients
+            blur = 8 * 2**-24 * (balanced.abs().amax(1) / step + 2**bits)[:, None]
+            scales = (to_float16(x.float()) for x in (row * size * step, row * size * low, column))
+            result.append(Half(codes, *scales, exact, blur))
     return result
 
 

@@ -3,7 +3,7 @@
 Each comparison names mutations of `mutations_kvarn_pack.py` that it is to catch; `mutate.py` tries
 them. Bounds: the normaliser sums in another order than torch, so that a scale, rounded to float16,
 may be one unit in the last place off, one in 1,000 of them, and a code one off, one in 100,000
-(kvarn.md 13: 0 of 4.9 million codes, 11 of 108,000 scales); one of each more, since a case has few.
+(kvarn.md 13: 0 of 4.9 million codes, 11 of 108,000 scales); a few more, since a case has few.
 Rings are copies, and records that are not written stay: both equal to the byte.
 """
 
@@ -86,7 +86,7 @@ def check_records(step: Step, got: torch.Tensor, right: torch.Tensor, blocks: li
     # rows-first, ties-refused, floor-dropped, no-limit-of-scales, all and more: other scales
     assert total.further == 0
     assert total.codes <= 1 + elements / 1e5
-    assert total.scales <= 1 + scales / 1e3
+    assert total.scales <= 4 + scales / 1e3
 
 
 def nearest(got: Half, tile: torch.Tensor, number: int, step: Step) -> Apart:
@@ -114,6 +114,30 @@ def test_a_step_writes_the_records_of_the_reference_and_nothing_else(
 @pytest.mark.parametrize("case", all_cases(), ids=str)
 def test_every_preset_packs_every_step_at_every_head_dim(case: Case, gpu: str) -> None:
     check(make(case, gpu), gpu)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", ["reference", "prescaled", "robust"])
+@pytest.mark.parametrize("head_dim", [128, 256])
+def test_many_uneven_tiles_are_as_near_as_two_orders_of_sums(
+    head_dim: int, mode: str, gpu: str
+) -> None:
+    tokens = (128 * 30,)
+    case = Case(tokens, tokens, "kvarn_k4v2_g128", head_dim, 4, inputs="uneven", mode=mode, seed=12)
+    step = make(case, gpu).copy(gpu, PATTERNS[0])
+    pack(**step.arguments())
+    right = step.copy("cpu", PATTERNS[0])
+    reference.pack(**right.arguments())
+    got, total = step.copy("cpu"), Apart()
+    for block in filled_blocks(right):
+        for head in range(4):
+            pairs = (halves(each.tiles[block, head], step.layout) for each in (got, right))
+            for one, other in zip(*pairs, strict=True):
+                total += apart(one, other)
+    # fast-quotients, fast-deviations, late-ties: another iteration is kept, or scales move
+    assert total.further == 0
+    assert total.codes <= 2 * 120 * 128 * head_dim / 1e5
+    assert total.scales <= 120 * 3 * (128 + head_dim) / 1e3
 
 
 def test_tokens_without_a_page_are_written_nowhere(device: str) -> None:
