@@ -55,7 +55,7 @@ def moments(x, inverse, pivot, again, AXIS: tl.constexpr, NATIVE: tl.constexpr):
     pivot: what is near the mean of each line; in float32 the variance loses as many digits as the
         square of their distance has over it
     """
-    COUNT: tl.constexpr = x.shape[AXIS]
+    COUNT: tl.constexpr = inverse.shape[0]
     apart = single(x, again) * tl.expand_dims(inverse, 1 - AXIS) - tl.expand_dims(pivot, AXIS)
     if NATIVE:
         first, second = tl.reduce((apart, apart * apart), AXIS, both_sums)
@@ -68,17 +68,19 @@ def moments(x, inverse, pivot, again, AXIS: tl.constexpr, NATIVE: tl.constexpr):
 @triton.jit
 def two_pass_moments(x, again, AXIS: tl.constexpr, NATIVE: tl.constexpr):
     """The mean and the sample variance along AXIS of x, of whose means nothing is known."""
-    COUNT: tl.constexpr = x.shape[AXIS]
+    found = single(x, again)
+    COUNT: tl.constexpr = found.shape[AXIS]
     one = tl.full([COUNT], 1.0, tl.float32)
-    mean = tl.sum(single(x, again), AXIS) * (1.0 / COUNT)
+    mean = tl.sum(found, AXIS) * (1.0 / COUNT)
     return moments(x, one, mean, 2 * again, AXIS, NATIVE)
 
 
 @triton.jit
 def tile_deviation(x, again, AXIS: tl.constexpr):
     """The sample deviation of a whole tile."""
-    COUNT: tl.constexpr = x.shape[0] * x.shape[1]
-    mean = tl.sum(tl.sum(single(x, again), AXIS), 0) * (1.0 / COUNT)
+    found = single(x, again)
+    COUNT: tl.constexpr = found.shape[0] * found.shape[1]
+    mean = tl.sum(tl.sum(found, AXIS), 0) * (1.0 / COUNT)
     centred = single(x, 2 * again) - mean
     return tl.sqrt_rn(tl.sum(tl.sum(centred * centred, AXIS), 0) * (1.0 / (COUNT - 1)))
 
@@ -142,12 +144,12 @@ def inverse_scales(x, iterations, again, AXIS: tl.constexpr, MODE: tl.constexpr,
     """What the tile is divided by before, one over its scales of columns and of rows; and the
     imbalances before and after, and the iteration kept, which packing leaves alone.
 
-    x: [group, D], or pointers to it
+    x: [group, D], or pointers to what `whole` makes it of
     """
-    column = tl.full([x.shape[1 - AXIS]], 1.0, tl.float32)
-    row = tl.full([x.shape[AXIS]], 1.0, tl.float32)
     column_mean, of_columns = two_pass_moments(x, 3 * again, AXIS, NATIVE)
     row_mean, of_rows = two_pass_moments(x, 5 * again, 1 - AXIS, NATIVE)
+    column = tl.full([of_columns.shape[0]], 1.0, tl.float32)
+    row = tl.full([of_rows.shape[0]], 1.0, tl.float32)
     size = size_of(x, of_columns, of_rows, again, AXIS, MODE)
     unit = 1.0 / size
     column_mean, row_mean = column_mean * unit, row_mean * unit
