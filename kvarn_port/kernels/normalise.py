@@ -24,31 +24,63 @@ IMBALANCE_FLOOR = tl.constexpr(1.0e-8)
 
 
 @triton.jit
+def whole(x):
+    """A tile [group, D] of [n, D / m, group / n, m]."""
+    ROWS: tl.constexpr = x.shape[0] * x.shape[2]
+    COLUMNS: tl.constexpr = x.shape[1] * x.shape[3]
+    return x.permute(2, 0, 1, 3).reshape(ROWS, COLUMNS)
+
+
+@triton.jit
 def single(x, again):
     """A tile in float32; x is the tile, or pointers to it, which are read at each use.
 
     again: 0, which the compiler does not know: what is read once more is not kept in registers
     """
     if x.dtype.is_ptr():
-        x = tl.load(x + again * 8)
+        x = whole(tl.load(x + again * 8))
     return x.to(tl.float32)
 
 
 @triton.jit
-def variance(x, inverse, again, AXIS: tl.constexpr):
-    """The sample variance along AXIS of x times `inverse`, which runs along AXIS; two passes."""
-    COUNT: tl.constexpr = x.shape[AXIS]
-    inverse = tl.expand_dims(inverse, 1 - AXIS)
-    mean = tl.sum(single(x, again) * inverse, AXIS) * (1.0 / COUNT)
-    centred = single(x, 2 * again) * inverse - tl.expand_dims(mean, AXIS)
-    return tl.sum(centred * centred, AXIS) * (1.0 / (COUNT - 1))
+def both_sums(one, other, more_one, more_other):
+    """Two sums, for a reduction in one go."""
+    return one + more_one, other + more_other
+
+
+@triton.jit
+def moments(x, inverse, pivot, again, AXIS: tl.constexpr, NATIVE: tl.constexpr):
+    """The mean and the sample variance along AXIS of x times `inverse`, which runs along AXIS.
+
+    pivot: what is near the mean of each line; in float32 the variance loses as many digits as the
+        square of their distance has over it
+    """
+    COUNT: tl.constexpr = inverse.shape[0]
+    apart = single(x, again) * tl.expand_dims(inverse, 1 - AXIS) - tl.expand_dims(pivot, AXIS)
+    if NATIVE:
+        first, second = tl.reduce((apart, apart * apart), AXIS, both_sums)
+    else:
+        first, second = tl.sum(apart, AXIS), tl.sum(apart * apart, AXIS)
+    off = first * (1.0 / COUNT)
+    return pivot + off, tl.maximum(second - first * off, 0.0) * (1.0 / (COUNT - 1))
+
+
+@triton.jit
+def two_pass_moments(x, again, AXIS: tl.constexpr, NATIVE: tl.constexpr):
+    """The mean and the sample variance along AXIS of x, of whose means nothing is known."""
+    found = single(x, again)
+    COUNT: tl.constexpr = found.shape[AXIS]
+    one = tl.full([COUNT], 1.0, tl.float32)
+    mean = tl.sum(found, AXIS) * (1.0 / COUNT)
+    return moments(x, one, mean, 2 * again, AXIS, NATIVE)
 
 
 @triton.jit
 def tile_deviation(x, again, AXIS: tl.constexpr):
     """The sample deviation of a whole tile."""
-    COUNT: tl.constexpr = x.shape[0] * x.shape[1]
-    mean = tl.sum(tl.sum(single(x, again), AXIS), 0) * (1.0 / COUNT)
+    found = single(x, again)
+    COUNT: tl.constexpr = found.shape[0] * found.shape[1]
+    mean = tl.sum(tl.sum(found, AXIS), 0) * (1.0 / COUNT)
     centred = single(x, 2 * again) - mean
     return tl.sqrt_rn(tl.sum(tl.sum(centred * centred, AXIS), 0) * (1.0 / (COUNT - 1)))
 
@@ -90,13 +122,20 @@ def ends(low, high, other_low, other_high):
 
 
 @triton.jit
-def spread(variances, NATIVE: tl.constexpr):
-    """The largest deviation over the smallest, which counts as IMBALANCE_FLOOR at least."""
+def ends_and_sum(low, high, total, other_low, other_high, other_total):
+    """As `ends`, and a sum beside."""
+    return tl.minimum(low, other_low), tl.maximum(high, other_high), total + other_total
+
+
+@triton.jit
+def spread_and_sum(variances, inverse, NATIVE: tl.constexpr):
+    """The largest deviation over the smallest, which counts as IMBALANCE_FLOOR at least; and the
+    sum of `inverse`."""
     if NATIVE:
-        low, high = tl.reduce((variances, variances), 0, ends)
+        low, high, total = tl.reduce((variances, variances, inverse), 0, ends_and_sum)
     else:
-        low, high = tl.min(variances, 0), tl.max(variances, 0)
-    return tl.sqrt(high) / tl.maximum(tl.sqrt(low), IMBALANCE_FLOOR)
+        low, high, total = tl.min(variances, 0), tl.max(variances, 0), tl.sum(inverse, 0)
+    return tl.sqrt(high) / tl.maximum(tl.sqrt(low), IMBALANCE_FLOOR), total
 
 
 @triton.jit
@@ -105,26 +144,41 @@ def inverse_scales(x, iterations, again, AXIS: tl.constexpr, MODE: tl.constexpr,
     """What the tile is divided by before, one over its scales of columns and of rows; and the
     imbalances before and after, and the iteration kept, which packing leaves alone.
 
-    x: [group, D], or pointers to it
+    x: [group, D], or pointers to what `whole` makes it of
     """
-    column = tl.full([x.shape[1 - AXIS]], 1.0, tl.float32)
-    row = tl.full([x.shape[AXIS]], 1.0, tl.float32)
-    of_columns = variance(x, row, 3 * again, AXIS)
-    of_rows = variance(x, column, 5 * again, 1 - AXIS)
+    column_mean, of_columns = two_pass_moments(x, 3 * again, AXIS, NATIVE)
+    row_mean, of_rows = two_pass_moments(x, 5 * again, 1 - AXIS, NATIVE)
+    column = tl.full([of_columns.shape[0]], 1.0, tl.float32)
+    row = tl.full([of_rows.shape[0]], 1.0, tl.float32)
     size = size_of(x, of_columns, of_rows, again, AXIS, MODE)
     unit = 1.0 / size
-    of_columns = of_columns * unit * unit
-    of_rows = of_rows * unit * unit
-    before = spread(of_columns, NATIVE) + spread(of_rows, NATIVE)
+    column_mean, row_mean = column_mean * unit, row_mean * unit
+    of_columns, of_rows = of_columns * unit * unit, of_rows * unit * unit
+    next_column = _step(column, of_columns)
+    column_spread, next_sum = spread_and_sum(of_columns, next_column, NATIVE)
+    row_spread, row_sum = spread_and_sum(of_rows, row, NATIVE)
+    column_sum = tl.sum(column, 0)
+    before = column_spread + row_spread
     least = before
     kept = 0
     best_column, best_row = column, row
     for turn in range(iterations):
-        column = _step(column, of_columns * column * column)
-        of_rows = variance(x, column * unit, (4 * turn + 7) * again, 1 - AXIS)
+        column = next_column
+        # scales of one axis change the means along it, most of all by what they change together
+        row_mean, of_rows = moments(
+            x, column * unit, row_mean * (next_sum / column_sum), (2 * turn + 7) * again,
+            1 - AXIS, NATIVE)  # fmt: skip
+        column_sum = next_sum
         row = _step(row, of_rows * row * row)
-        of_columns = variance(x, row * unit, (4 * turn + 9) * again, AXIS)
-        now = spread(of_columns * column * column, NATIVE) + spread(of_rows * row * row, NATIVE)
+        row_spread, next_sum = spread_and_sum(of_rows * row * row, row, NATIVE)
+        column_mean, of_columns = moments(
+            x, row * unit, column_mean * (next_sum / row_sum), (2 * turn + 8) * again,
+            AXIS, NATIVE)  # fmt: skip
+        row_sum = next_sum
+        of_columns = of_columns * column * column
+        next_column = _step(column, of_columns)
+        column_spread, next_sum = spread_and_sum(of_columns, next_column, NATIVE)
+        now = column_spread + row_spread
         better = now <= least  # ties too
         least = tl.where(better, now, least)
         kept = tl.where(better, turn + 1, kept)

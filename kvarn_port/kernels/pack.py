@@ -14,14 +14,15 @@ import triton
 import triton.language as tl
 
 from ..layout import TileLayout
-from .normalise import inverse_scales, single
+from .normalise import inverse_scales, single, whole
 from .pack_call import MODES, check
 from .rotate import grain_bytes
-from .round_pack import codes, limits, packed, quotient, to_float16
+from .round_pack import codes, limits, packed, to_float16
 
 # Rows of a ring that are read and written at once, in elements: 64 a thread of 8 warps.
 STORED_ELEMENTS = 16384
 REQUESTS_AT_ONCE = 128
+ROW_LANES, PART = tl.constexpr(8), tl.constexpr(32)
 
 
 @triton.jit
@@ -71,12 +72,21 @@ def _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, commi
 @triton.jit
 def _tile(ring_ptr, rotated_ptr, start, first, committed, ring_rows, ring_stride_row, stride_token,
           D: tl.constexpr, GROUP: tl.constexpr, GRAIN: tl.constexpr):  # fmt: skip
-    """Pointers to the tile that begins at position `first`, [GROUP, D], in the ring or new rows."""
-    position = first + tl.arange(0, GROUP)
+    """Pointers to the tile that begins at position `first`, in the ring or new rows; `whole` has
+    its rows and columns.
+
+    [ROW_LANES, D / PART, GROUP / ROW_LANES, PART]: what is read goes to lanes along the first axis,
+    warps along the second, registers along the third, both along the last. So a sum over a column
+    needs no other warp.
+    """
+    each: tl.constexpr = GROUP // ROW_LANES
+    position = first + tl.arange(0, ROW_LANES)[:, None] + tl.arange(0, each)[None, :] * ROW_LANES
     old = (position % ring_rows).to(tl.int64) * ring_stride_row
     new = (start + position - committed).to(tl.int64) * stride_token
     row = tl.where(position < committed, ring_ptr + old, rotated_ptr + new)
-    return tl.multiple_of(row[:, None] + tl.arange(0, D)[None, :], (1, GRAIN))
+    part = tl.arange(0, D // PART)[:, None, None] * PART
+    at = row[:, None, :, None] + (part + tl.arange(0, PART)[None, None, :])[None]
+    return tl.multiple_of(at, (1, 1, 1, GRAIN))
 
 
 @triton.jit
@@ -94,14 +104,13 @@ def write_record(
 ):  # fmt: skip
     """Write the half of a record that is of the keys (AXIS 1) or the values (AXIS 0) in x."""
     size, column, row, _, _, _ = inverse_scales(x, iterations, again, AXIS, MODE, NATIVE)
-    column, row = tl.div_rn(1.0, column), tl.div_rn(1.0, row)
-    balanced = _balanced(x, size, column, row, again, AXIS, MODE, NATIVE)
+    balanced = _balanced(x, size, column, row, again, AXIS, MODE)
     low, step = limits(balanced, BITS, 1 - AXIS, NATIVE)
-    balanced = _balanced(x, size, column, row, 2 * again, AXIS, MODE, NATIVE)
+    balanced = _balanced(x, size, column, row, 2 * again, AXIS, MODE)
     code = codes(balanced, low, step, BITS, 1 - AXIS, NATIVE)
     if AXIS == 1:
         code = tl.trans(code)
-    row = row * size
+    column, row = tl.div_rn(1.0, column), size * tl.div_rn(1.0, row)
     octets = packed(code, BITS)
     line = tl.arange(0, octets.shape[0]) * octets.shape[1]
     at = record_ptr + CODES + line[:, None] + tl.arange(0, octets.shape[1])[None, :]
@@ -112,14 +121,12 @@ def write_record(
 
 
 @triton.jit
-def _balanced(x, size, column, row, again, AXIS: tl.constexpr, MODE: tl.constexpr,
-              NATIVE: tl.constexpr):  # fmt: skip
-    """The tile over its scales in float32, columns first; of a tile in float16 at each use."""
+def _balanced(x, size, column, row, again, AXIS: tl.constexpr, MODE: tl.constexpr):
+    """The tile times one over its scales in float32, columns first."""
     x = single(x, again)
     if MODE != "reference":
-        x = quotient(x, size, NATIVE)
-    x = quotient(x, tl.expand_dims(column, AXIS), NATIVE)
-    return quotient(x, tl.expand_dims(row, 1 - AXIS), NATIVE)
+        x = x * (1.0 / size)
+    return x * tl.expand_dims(column, AXIS) * tl.expand_dims(row, 1 - AXIS)
 
 
 @triton.jit
@@ -135,7 +142,7 @@ def _pack(
     x = _tile(ring_ptr, rotated_ptr, start, tile * GROUP, committed, ring_rows, ring_stride_row,
               stride_token, D, GROUP, GRAIN)  # fmt: skip
     if HELD:
-        x = tl.load(x, mask=is_full, other=0.0).to(tl.float32)
+        x = whole(tl.load(x, mask=is_full, other=0.0)).to(tl.float32)
     elif is_full:
         write_record(record_ptr, x, iterations, again, BITS, AXIS, CODES, ROW_SCALE, ZERO_POINT,
                      COLUMN_SCALE, MODE, NATIVE)  # fmt: skip

@@ -20,9 +20,27 @@ FP16_MAX = tl.constexpr(65504.0)
 PART = tl.constexpr(64)
 # To what keys and values are clamped: bfloat16 has no 65,504, and 65,536 is next to it.
 LIMITS = {torch.bfloat16: 65536.0, torch.float16: 65504.0, torch.float32: 65504.0}
-# One size of block for every call, so that a row is computed by the same instructions whatever
-# is beside it; under 64 rows, which would be other instructions.
-BLOCK_M = 32
+# Parts of rows that a program multiplies, as many as its registers hold. The same for every call of
+# a dtype, so that a row is computed by the same instructions whatever is beside it.
+BLOCK_PARTS = {torch.bfloat16: 256, torch.float16: 256, torch.float32: 128}
+
+
+def _pairwise(kind: str, limit: int) -> str:
+    """Return the assembly of `_sanitised` of two numbers of 16 bits, `limit` the bits of LIMIT."""
+    high, low = (f"0x{bits << 16 | bits:08X}" for bits in (limit, limit | 0x8000))
+    return f"""{{
+        .reg .b32 within, is_number, limit;
+        mov.b32 limit, {high};
+        min.{kind} within, $1, limit;
+        mov.b32 limit, {low};
+        max.{kind} within, within, limit;
+        set.eq.u32.{kind} is_number, $1, $1;
+        and.b32 $0, within, is_number;
+    }}"""
+
+
+PAIRWISE_BF16 = tl.constexpr(_pairwise("bf16x2", 0x4780))
+PAIRWISE_FP16 = tl.constexpr(_pairwise("f16x2", 0x7BFF))
 
 
 @triton.jit
@@ -40,16 +58,53 @@ def _signs(DTYPE: tl.constexpr):
 
 
 @triton.jit
-def _part(at, ok, signs, is_query, LIMIT: tl.constexpr, PRECISION: tl.constexpr,
-          NATIVE: tl.constexpr):  # fmt: skip
-    """64 channels of the rows times ±1, [BLOCK_M, 64] float32; keys and values are sanitised."""
-    x = tl.load(at, mask=ok, other=0.0)
-    if not NATIVE:
-        x = x.to(tl.float32)  # the interpreter multiplies the bits of bfloat16, not its values
-    if not is_query:
+def _sanitised(x, LIMIT: tl.constexpr, NATIVE: tl.constexpr):
+    """Rows without NaN, all within ±LIMIT."""
+    if NATIVE and x.dtype != tl.float32:
+        # two numbers an instruction, which the compiler does not find by itself
+        x = tl.inline_asm_elementwise(
+            PAIRWISE_BF16 if x.dtype == tl.bfloat16 else PAIRWISE_FP16,
+            "=r,r", [x], dtype=x.dtype, is_pure=True, pack=2)  # fmt: skip
+    else:
         within = tl.minimum(tl.maximum(x, -LIMIT), LIMIT).to(x.dtype)
         x = tl.where(x == x, within, 0.0)
-    return tl.dot(x, signs, input_precision=PRECISION)
+    return x
+
+
+@triton.jit
+def _products(x, signs, NATIVE: tl.constexpr):
+    """Each part of rows [n, parts, 64] times ±1: [n, 64, parts] float32.
+
+    Rows and parts are put in the order that leaves all parts of a row to one thread.
+    """
+    N: tl.constexpr = x.shape[0]
+    COUNT: tl.constexpr = x.shape[1]
+    PAIR: tl.constexpr = 2 if COUNT > 1 else 1
+    x = x.reshape(N // 8, 8, COUNT // PAIR, PAIR, PART).permute(2, 0, 3, 1, 4)
+    x = x.reshape(N * COUNT, PART)
+    if NATIVE and x.dtype == tl.float32:
+        # as two numbers of 11 bits; what else tf32x3 adds up is 0, since ±1 has no more bits
+        high = (x.to(tl.int32, bitcast=True) & -0x2000).to(tl.float32, bitcast=True)
+        product = tl.dot(high, signs, input_precision="tf32")
+        product = tl.dot(x - high, signs, acc=product, input_precision="tf32")
+    else:
+        product = tl.dot(x, signs, input_precision="ieee")
+    product = product.reshape(COUNT // PAIR, N // 8, PAIR, 8, PART).permute(1, 3, 4, 0, 2)
+    return product.reshape(N, PART, COUNT)
+
+
+@triton.jit
+def _butterflies(x, TIMES: tl.constexpr):
+    """Rows [n, 64, parts] times the matrix of ±1 of the parts, of which there are TIMES."""
+    if TIMES > 1:
+        N: tl.constexpr = x.shape[0]
+        HALF: tl.constexpr = x.shape[2] // 2
+        first, second = tl.split(x.reshape(N, PART, HALF, 2))
+        x = tl.join(first + second, first - second)
+        # the pairs of the next step are neighbours then, and all in their places after the last
+        x = x.permute(0, 1, 3, 2).reshape(N, PART, 2 * HALF)
+        x = _butterflies(x, TIMES // 2)
+    return x
 
 
 @triton.jit
@@ -57,21 +112,6 @@ def _store(at, ok, x, D: tl.constexpr):
     x = x * (1.0 / D**0.5)
     x = tl.clamp(x, -FP16_MAX, FP16_MAX, propagate_nan=tl.PropagateNan.ALL)
     tl.store(at, x.to(tl.float16), mask=ok)
-
-
-@triton.jit
-def _butterflies(parts, COUNT: tl.constexpr):
-    """The parts times the matrix of ±1 of COUNT rows; parts: COUNT tensors of one shape."""
-    if COUNT > 1:
-        HALF: tl.constexpr = COUNT // 2
-        first = _butterflies(parts[:HALF], HALF)
-        second = _butterflies(parts[HALF:], HALF)
-        parts = ()
-        for i in tl.static_range(HALF):
-            parts += (first[i] + second[i],)
-        for i in tl.static_range(HALF):
-            parts += (first[i] - second[i],)
-    return parts
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -83,7 +123,7 @@ def rotate_rows(
     rv_stride_token, rv_stride_head,
     tokens, query_heads, key_heads,
     D: tl.constexpr, BLOCK_M: tl.constexpr, GRAIN: tl.constexpr, LIMIT: tl.constexpr,
-    PRECISION: tl.constexpr, NATIVE: tl.constexpr,
+    NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Rotate one block of rows of one of the three tensors."""
     block = tl.program_id(0)
@@ -106,19 +146,19 @@ def rotate_rows(
             stride_token, stride_head = v_stride_token, v_stride_head
             out_stride_token, out_stride_head = rv_stride_token, rv_stride_head
     row = block * BLOCK_M + tl.arange(0, BLOCK_M)
-    ok = (row < tokens * heads)[:, None]
+    ok = (row < tokens * heads)[:, None, None]
     token, head = (row // heads).to(tl.int64), (row % heads).to(tl.int64)
-    dim = tl.arange(0, PART)[None, :]
-    at = x_ptr + (token * stride_token + head * stride_head)[:, None] + dim
-    out_at = out_ptr + (token * out_stride_token + head * out_stride_head)[:, None] + dim
+    at = (token * stride_token + head * stride_head)[:, None, None]
+    out_at = (token * out_stride_token + head * out_stride_head)[:, None, None]
+    dim = (tl.arange(0, D // PART)[:, None] * PART + tl.arange(0, PART)[None, :])[None]
+    x = tl.load(tl.multiple_of(x_ptr + at + dim, (1, 1, GRAIN)), mask=ok, other=0.0)
     signs = _signs(x_ptr.dtype.element_ty if NATIVE else tl.float32)
-    parts = ()
-    for i in tl.static_range(D // PART):
-        part_at = tl.multiple_of(at + i * PART, (1, GRAIN))
-        parts += (_part(part_at, ok, signs, is_query, LIMIT, PRECISION, NATIVE),)
-    parts = _butterflies(parts, D // PART)
-    for i in tl.static_range(D // PART):
-        _store(tl.multiple_of(out_at + i * PART, (1, GRAIN)), ok, parts[i], D)
+    if not NATIVE:
+        x = x.to(tl.float32)  # the interpreter multiplies the bits of bfloat16, not its values
+    if not is_query:
+        x = _sanitised(x, LIMIT, NATIVE)
+    x = _butterflies(_products(x, signs, NATIVE), D // PART).permute(0, 2, 1)
+    _store(tl.multiple_of(out_ptr + out_at + dim, (1, 1, GRAIN)), ok, x, D)
 
 
 def rotate(
@@ -146,17 +186,18 @@ def rotate(
     _check(query, key, pairs)
     tokens, query_heads, head_dim = query.shape
     key_heads = key.shape[1]
-    grid = triton.cdiv(tokens * query_heads, BLOCK_M) + 2 * triton.cdiv(tokens * key_heads, BLOCK_M)
+    rows = BLOCK_PARTS[query.dtype] * PART.value // head_dim
+    grid = triton.cdiv(tokens * query_heads, rows) + 2 * triton.cdiv(tokens * key_heads, rows)
     if not grid:
         return
     inputs, outputs = [pair[0] for pair in pairs.values()], [pair[1] for pair in pairs.values()]
     rotate_rows[(grid,)](
         *inputs, *outputs, *(step for x in (*inputs, *outputs) for step in x.stride()[:2]),
         tokens, query_heads, key_heads,
-        D=head_dim, BLOCK_M=BLOCK_M, GRAIN=min(grain_bytes(x) for x in (*inputs, *outputs)),
+        D=head_dim, BLOCK_M=rows, GRAIN=min(grain_bytes(x) for x in (*inputs, *outputs)),
         LIMIT=LIMITS[query.dtype],
-        PRECISION="tf32x3" if query.dtype == torch.float32 else "ieee",
-        NATIVE=isinstance(rotate_rows, triton.JITFunction), num_warps=8 if head_dim == 512 else 4,
+        NATIVE=isinstance(rotate_rows, triton.JITFunction),
+        num_warps=4 if head_dim == 512 and query.dtype != torch.float32 else 8,
     )  # fmt: skip
 
 

@@ -30,9 +30,9 @@ MUTATIONS = (
     _mutation("sign-of-three-bits", ROTATE, "common ^ (common >> 3)", "common"),
     _mutation("parity-of-two-bits", ROTATE, "(0x96 >> (common & 7))", "(0x66 >> (common & 7))"),
     _mutation(
-        "butterflies-without-minus", ROTATE, "(first[i] - second[i],)", "(first[i] + second[i],)"
+        "butterflies-without-minus", ROTATE, "second, first - second", "second, first + second"
     ),
-    _mutation("parts-exchanged", ROTATE, "_butterflies(parts[:HALF]", "_butterflies(parts[HALF:]"),
+    _mutation("parts-exchanged", ROTATE, "x.permute(0, 1, 3, 2)", "x.permute(0, 1, 2, 3)"),
     _mutation("scale-of-a-part", ROTATE, "x * (1.0 / D**0.5)", "x * (1.0 / 64**0.5)"),
     _mutation("nan-kept", ROTATE, "tl.where(x == x, within, 0.0)", "tl.where(x == x, within, x)"),
     _mutation(
@@ -44,8 +44,8 @@ MUTATIONS = (
     _mutation(
         "query-sanitised",
         ROTATE,
-        "    if not is_query:\n        within",
-        "    if True:\n        within",
+        "    if not is_query:\n        x = _san",
+        "    if True:\n        x = _san",
     ),
     _mutation(
         "output-not-clamped",
@@ -81,29 +81,20 @@ MUTATIONS = (
     _mutation(
         "biased-deviation",
         NORMALISE,
-        "AXIS) * (1.0 / (COUNT - 1))\n\n\n@triton.jit\ndef tile",
-        "AXIS) * (1.0 / COUNT)\n\n\n@triton.jit\ndef tile",
+        "0.0) * (1.0 / (COUNT - 1))\n\n\n@triton.jit\ndef two",
+        "0.0) * (1.0 / COUNT)\n\n\n@triton.jit\ndef two",
     ),
     _mutation(
         "single-pass-variance",
         NORMALISE,
-        "    centred = single(x, 2 * again) * inverse - tl.expand_dims(mean, AXIS)\n"
-        "    return tl.sum(centred * centred, AXIS) * (1.0 / (COUNT - 1))",
-        "    y = single(x, 2 * again) * inverse\n"
-        "    found = tl.sum(y * y, AXIS) - COUNT * mean * mean\n"
-        "    return tl.maximum(found, 0.0) * (1.0 / (COUNT - 1))",
+        " - tl.expand_dims(pivot, AXIS)\n",
+        "\n    pivot = pivot * 0.0\n",
     ),
     _mutation(
         "rows-first",
         NORMALISE,
-        "        column = _step(column, of_columns * column * column)\n"
-        "        of_rows = variance(x, column * unit, (4 * turn + 7) * again, 1 - AXIS)\n"
-        "        row = _step(row, of_rows * row * row)\n"
-        "        of_columns = variance(x, row * unit, (4 * turn + 9) * again, AXIS)\n",
-        "        row = _step(row, of_rows * row * row)\n"
-        "        of_columns = variance(x, row * unit, (4 * turn + 9) * again, AXIS)\n"
-        "        column = _step(column, of_columns * column * column)\n"
-        "        of_rows = variance(x, column * unit, (4 * turn + 7) * again, 1 - AXIS)\n",
+        "        column = next_column\n",
+        "        column = tl.where(turn > 0, next_column, column)\n",
     ),
     _mutation("ties-refused", NORMALISE, "better = now <= least", "better = now < least"),
     _mutation("last-iteration-kept", NORMALISE, "better = now <= least", "better = now <= 1e30"),
@@ -128,14 +119,14 @@ MUTATIONS = (
     _mutation(
         "imbalance-of-columns-alone",
         NORMALISE,
-        " + spread(of_rows * row * row, NATIVE)\n        better",
-        " * 2\n        better",
+        "column_spread + row_spread\n        better",
+        "column_spread * 2\n        better",
     ),
     _mutation(
         "imbalance-before-the-step",
         NORMALISE,
-        "spread(of_rows * row * row, NATIVE)",
-        "spread(of_rows, NATIVE)",
+        "spread_and_sum(of_rows * row * row, row, NATIVE)",
+        "spread_and_sum(of_rows, row, NATIVE)",
     ),
     _mutation(
         "one-iteration-less",
@@ -248,7 +239,7 @@ MUTATIONS = (
         "_store_scales(record_ptr + ROW_SCALE, row * low)",
     ),
     _mutation("zero-point-unscaled", PACK, "row * low)", "low)"),
-    _mutation("size-not-folded-back", PACK, "    row = row * size\n", ""),
+    _mutation("size-not-folded-back", PACK, "size * tl.div_rn(1.0, row)", "tl.div_rn(1.0, row)"),
     _mutation(
         "scales-not-written", PACK, "    _store_scales(record_ptr + COLUMN_SCALE, column)\n", ""
     ),
