@@ -150,7 +150,7 @@ def test_a_layers_errors_come_from_what_the_run_without_loss_asked() -> None:
     def packed(keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return 2 * keys, values
 
-    ids = texts(4 * GROUP)
+    ids = texts(4 * GROUP + 3)  # the last tile is open: keys of four are compared, not of the last
     without = baseline(tiny_as_model(), ids, GROUP)
     twice = Format("twice", lambda rows: rows, packed, GROUP, 32)
     for layer in without.layers:
@@ -182,6 +182,7 @@ def test_a_result_has_perplexity_increase_and_errors() -> None:
     assert without.perplexities == pytest.approx(
         own(ids)[:, GROUP:].mean(1).exp().tolist(), rel=1e-5
     )
+    assert [step.key.shape[2] for step in without.layers[0].steps] == [GROUP] * 4
     found = result(model, ids, exact(GROUP), without)
     assert found.perplexities == without.perplexities
     assert found.increases == [0, 0]
