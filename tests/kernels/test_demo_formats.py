@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 
 import pytest
 
-torch = pytest.importorskip("torch")
+if importlib.util.find_spec("torch") is None:
+    pytest.skip("torch is not installed", allow_module_level=True)
 
-from kvarn_port.demo.formats import (  # noqa: E402
+import torch
+
+from kvarn_port.demo.formats import (
     exact,
     formats,
     fp8_rows,

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 
 import pytest
 
-torch = pytest.importorskip("torch")
+if importlib.util.find_spec("torch") is None:
+    pytest.skip("torch is not installed", allow_module_level=True)
 
-from kvarn_port.demo.cache import TorchCache  # noqa: E402
-from kvarn_port.demo.divergence import Divergence, Predictions  # noqa: E402
-from kvarn_port.demo.errors import Recorder, layer_errors, relative_error  # noqa: E402
-from kvarn_port.demo.formats import Format, exact, kvarn  # noqa: E402
-from kvarn_port.demo.measuring import baseline, result, results, with_caches  # noqa: E402
-from kvarn_port.demo.models import Model, run_with_caches  # noqa: E402
-from kvarn_port.demo.paged import PagedCache, reference_operations  # noqa: E402
-from kvarn_port.demo.perplexity import (  # noqa: E402
+import torch
+
+from kvarn_port.demo.cache import TorchCache
+from kvarn_port.demo.divergence import Divergence, Predictions
+from kvarn_port.demo.errors import Recorder, layer_errors, relative_error
+from kvarn_port.demo.formats import Format, exact, kvarn
+from kvarn_port.demo.measuring import baseline, result, results, with_caches
+from kvarn_port.demo.models import Model, run_with_caches
+from kvarn_port.demo.paged import PagedCache, reference_operations
+from kvarn_port.demo.perplexity import (
     increase,
     losses,
     mean_increase,
     perplexities,
 )
-from kvarn_port.layout import tile_layout  # noqa: E402
-from tests.kernels import tiny_model  # noqa: E402
+from kvarn_port.layout import tile_layout
+from tests.kernels import tiny_model
 
 pytestmark = pytest.mark.kernel
 GROUP = 8
