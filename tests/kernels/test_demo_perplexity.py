@@ -121,18 +121,19 @@ def test_the_divergence_is_by_how_much_perplexity_is_expected_to_grow() -> None:
     # 1/2 ln(3/2) + 1/2 ln(3/4) = 0.05889, e^that - 1 = 6.066 %; the first step does not count.
     # 5e-3: log p in float16 is within 2^-11 of itself, p within 7e-4, times sum of p |log p/q| =
     # 0.35 that is 2.4e-4 of 0.0589. Catches p and q taken for each other (5.8 %).
-    logits = torch.tensor([math.log(2), 0, 0]).expand(1, 4, 3)
+    logits = torch.tensor([math.log(2), 0, 0]).repeat(1, 4, 1)
+    logits[:, 3] = 0
     kept = Predictions(2)
     for start in (0, 2):
-        kept.keep(start, logits[:, :2])
+        kept.keep(start, logits[:, start : start + 2])
     found = Divergence(kept.joined(), 2)
     found.compare(0, 9 * logits[:, :2])
     with pytest.raises(ValueError, match="no step from 2 on"):
         found.expected()
-    for start in (2, 3):
-        found.compare(start, torch.zeros(1, 1, 3))
+    found.compare(2, torch.zeros(1, 1, 3))
     assert found.expected() == pytest.approx([6.066], rel=5e-3)
-    found.compare(2, logits[:, :2])
+    # the fourth token's are equal: catches a step that is compared with another's predictions
+    found.compare(3, torch.zeros(1, 1, 3))
     assert found.expected() == pytest.approx([100 * math.expm1(0.05889 / 2)], rel=5e-3)
 
 
