@@ -6,16 +6,20 @@ attends one query at a time, in float64, over rows chosen by the rule of kvarn.m
 
 from __future__ import annotations
 
+import importlib.util
 import math
 
 import pytest
 
-torch = pytest.importorskip("torch")
+if importlib.util.find_spec("torch") is None:
+    pytest.skip("torch is not installed", allow_module_level=True)
 
-from kvarn_port.demo.cache import TorchCache  # noqa: E402
-from kvarn_port.demo.formats import Format, exact, kvarn  # noqa: E402
-from kvarn_port.demo.paged import PagedCache, reference_operations  # noqa: E402
-from kvarn_port.layout import tile_layout  # noqa: E402
+import torch
+
+from kvarn_port.demo.cache import TorchCache
+from kvarn_port.demo.formats import Format, exact, kvarn
+from kvarn_port.demo.paged import PagedCache, reference_operations
+from kvarn_port.layout import tile_layout
 
 pytestmark = pytest.mark.kernel
 GROUP = 8

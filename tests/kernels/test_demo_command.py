@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch")
+if importlib.util.find_spec("torch") is None:
+    pytest.skip("torch is not installed", allow_module_level=True)
 
-from kvarn_port.demo import __main__ as command  # noqa: E402
-from kvarn_port.demo import models, showing, text  # noqa: E402
-from kvarn_port.demo.errors import LayerErrors  # noqa: E402
-from kvarn_port.demo.measuring import Baseline, Result  # noqa: E402
-from kvarn_port.demo.models import MissingError, Model  # noqa: E402
-from kvarn_port.demo.text import Text  # noqa: E402
-from tests.kernels import tiny_model  # noqa: E402
+
+from kvarn_port.demo import __main__ as command
+from kvarn_port.demo import models, showing, text
+from kvarn_port.demo.errors import LayerErrors
+from kvarn_port.demo.measuring import Baseline, Result
+from kvarn_port.demo.models import MissingError, Model
+from kvarn_port.demo.text import Text
+from tests.kernels import tiny_model
 
 pytestmark = pytest.mark.kernel
 FOUND = [

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 
 import pytest
 
-torch = pytest.importorskip("torch")
+if importlib.util.find_spec("torch") is None:
+    pytest.skip("torch is not installed", allow_module_level=True)
 
-from kvarn_port.demo.cache import TorchCache  # noqa: E402
-from kvarn_port.demo.divergence import Divergence, Predictions  # noqa: E402
-from kvarn_port.demo.errors import Recorder, layer_errors, relative_error  # noqa: E402
-from kvarn_port.demo.formats import Format, exact, kvarn  # noqa: E402
-from kvarn_port.demo.measuring import baseline, result, results, with_caches  # noqa: E402
-from kvarn_port.demo.models import Model, run_with_caches  # noqa: E402
-from kvarn_port.demo.paged import PagedCache, reference_operations  # noqa: E402
-from kvarn_port.demo.perplexity import (  # noqa: E402
+import torch
+
+from kvarn_port.demo.cache import TorchCache
+from kvarn_port.demo.divergence import Divergence, Predictions
+from kvarn_port.demo.errors import Recorder, layer_errors, relative_error
+from kvarn_port.demo.formats import Format, exact, kvarn
+from kvarn_port.demo.measuring import baseline, result, results, with_caches
+from kvarn_port.demo.models import Model, run_with_caches
+from kvarn_port.demo.paged import PagedCache, reference_operations
+from kvarn_port.demo.perplexity import (
     increase,
     losses,
     mean_increase,
     perplexities,
 )
-from kvarn_port.layout import tile_layout  # noqa: E402
-from tests.kernels import tiny_model  # noqa: E402
+from kvarn_port.layout import tile_layout
+from tests.kernels import tiny_model
 
 pytestmark = pytest.mark.kernel
 GROUP = 8
@@ -117,18 +121,19 @@ def test_the_divergence_is_by_how_much_perplexity_is_expected_to_grow() -> None:
     # 1/2 ln(3/2) + 1/2 ln(3/4) = 0.05889, e^that - 1 = 6.066 %; the first step does not count.
     # 5e-3: log p in float16 is within 2^-11 of itself, p within 7e-4, times sum of p |log p/q| =
     # 0.35 that is 2.4e-4 of 0.0589. Catches p and q taken for each other (5.8 %).
-    logits = torch.tensor([math.log(2), 0, 0]).expand(1, 4, 3)
+    logits = torch.tensor([math.log(2), 0, 0]).repeat(1, 4, 1)
+    logits[:, 3] = 0
     kept = Predictions(2)
     for start in (0, 2):
-        kept.keep(start, logits[:, :2])
+        kept.keep(start, logits[:, start : start + 2])
     found = Divergence(kept.joined(), 2)
     found.compare(0, 9 * logits[:, :2])
     with pytest.raises(ValueError, match="no step from 2 on"):
         found.expected()
-    for start in (2, 3):
-        found.compare(start, torch.zeros(1, 1, 3))
+    found.compare(2, torch.zeros(1, 1, 3))
     assert found.expected() == pytest.approx([6.066], rel=5e-3)
-    found.compare(2, logits[:, :2])
+    # the fourth token's are equal: catches a step that is compared with another's predictions
+    found.compare(3, torch.zeros(1, 1, 3))
     assert found.expected() == pytest.approx([100 * math.expm1(0.05889 / 2)], rel=5e-3)
 
 
@@ -150,7 +155,7 @@ def test_a_layers_errors_come_from_what_the_run_without_loss_asked() -> None:
     def packed(keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return 2 * keys, values
 
-    ids = texts(4 * GROUP)
+    ids = texts(4 * GROUP + 3)  # the last tile is open: keys of four are compared, not of the last
     without = baseline(tiny_as_model(), ids, GROUP)
     twice = Format("twice", lambda rows: rows, packed, GROUP, 32)
     for layer in without.layers:
@@ -182,6 +187,7 @@ def test_a_result_has_perplexity_increase_and_errors() -> None:
     assert without.perplexities == pytest.approx(
         own(ids)[:, GROUP:].mean(1).exp().tolist(), rel=1e-5
     )
+    assert [step.key.shape[2] for step in without.layers[0].steps] == [GROUP] * 4
     found = result(model, ids, exact(GROUP), without)
     assert found.perplexities == without.perplexities
     assert found.increases == [0, 0]
