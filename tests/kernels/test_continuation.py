@@ -8,8 +8,8 @@ given, for which queries, and what becomes of its outputs. Each comparison names
 from __future__ import annotations
 
 import importlib.util
-import warnings
 import re
+import warnings
 from dataclasses import dataclass, replace
 
 import pytest

@@ -242,12 +242,12 @@ def test_a_split_of_several_tiles_is_within_its_bounds(
 
 
 def test_more_splits_than_are_read_at_once_add_up(device: str) -> None:
-    # 71 splits, read 64 at a time.
-    case = TileCase((71 * 64 + 2,), (2,), "kvarn_k4v2_g64", kv_heads=1, ratio=1, seed=81)
+    # 131 splits, read 128 at a time.
+    case = TileCase((131 * 64 + 2,), (2,), "kvarn_k4v2_g64", kv_heads=1, ratio=1, seed=81)
     made = make(case, device)
     scratch = scratch_for(made.call, max_requests=200)
-    scratch = replace(scratch, device=replace(scratch.device, sm_count=71))
+    scratch = replace(scratch, device=replace(scratch.device, sm_count=131))
     output = run(made.call, scratch=scratch)[:2]
-    # combine-without-rescale, combine-sum-without-rescale: weights of the first 64 are too large
+    # combine-without-rescale, combine-sum-without-rescale: weights of the first 128 are too large
     exact = tile_bounds.truth(made, torch.float32).rows(2)
     assert bounds.worst(tile_bounds.framed(output), exact) <= 1
