@@ -14,14 +14,16 @@ import triton
 import triton.language as tl
 
 from ..layout import TileLayout
-from .normalise import inverse_scales, single
+from .normalise import ends, inverse_scales, limits_of, scaled, single
 from .pack_call import MODES, check
 from .rotate import grain_bytes
-from .round_pack import codes, limits, packed, quotient, to_float16
+from .round_pack import codes, packed, quotient, step_of, to_float16
 
 # Rows of a ring that are read and written at once, in elements: 64 a thread of 8 warps.
 STORED_ELEMENTS = 16384
 REQUESTS_AT_ONCE = 128
+# A tile of as many is held in registers, 128 a thread of 8 warps; a larger one is read at each use.
+HELD_ELEMENTS = 32768
 
 
 @triton.jit
@@ -70,19 +72,92 @@ def _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, commi
 
 @triton.jit
 def _tile(ring_ptr, rotated_ptr, start, first, committed, ring_rows, ring_stride_row, stride_token,
-          D: tl.constexpr, GROUP: tl.constexpr, GRAIN: tl.constexpr):  # fmt: skip
-    """Pointers to the tile that begins at position `first`, [GROUP, D], in the ring or new rows."""
+          D: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
+          GRAIN: tl.constexpr):  # fmt: skip
+    """Pointers to the parts of the tile from position `first` on, in the ring or in new rows."""
     position = first + tl.arange(0, GROUP)
     old = (position % ring_rows).to(tl.int64) * ring_stride_row
     new = (start + position - committed).to(tl.int64) * stride_token
     row = tl.where(position < committed, ring_ptr + old, rotated_ptr + new)
-    return tl.multiple_of(row[:, None] + tl.arange(0, D)[None, :], (1, GRAIN))
+    parts = ()
+    for i in tl.static_range(PARTS):
+        at = row[:, None] + i * (D // PARTS) + tl.arange(0, D // PARTS)[None, :]
+        parts += (tl.multiple_of(at, (1, GRAIN)),)
+    return parts
+
+
+@triton.jit
+def _held(parts, is_full):
+    """The parts in float32, in registers."""
+    found = ()
+    for i in tl.static_range(len(parts)):
+        found += (tl.load(parts[i], mask=is_full, other=0.0).to(tl.float32),)
+    return found
 
 
 @triton.jit
 def _store_scales(at, x):
+    """Store numbers of channels or of tokens, a tuple, one part after the other."""
     at = at.to(tl.pointer_type(tl.float16), bitcast=True)
-    tl.store(at + tl.arange(0, x.shape[0]), to_float16(x))
+    for i in tl.static_range(len(x)):
+        tl.store(at + i * x[i].shape[0] + tl.arange(0, x[i].shape[0]), to_float16(x[i]))
+
+
+@triton.jit
+def _inverted(x):
+    found = ()
+    for i in tl.static_range(len(x)):
+        found += (tl.div_rn(1.0, x[i]),)
+    return found
+
+
+@triton.jit
+def _product(x, y):
+    found = ()
+    for i in tl.static_range(len(x)):
+        found += (x[i] * y[i],)
+    return found
+
+
+@triton.jit
+def _balanced(x, size, column, row, again, AXIS: tl.constexpr, MODE: tl.constexpr,
+              NATIVE: tl.constexpr):  # fmt: skip
+    """A part over its scales in float32, columns first."""
+    x = single(x, again)
+    if MODE != "reference":
+        x = quotient(x, size, NATIVE)
+    x = quotient(x, tl.expand_dims(column, AXIS), NATIVE)
+    return quotient(x, tl.expand_dims(row, 1 - AXIS), NATIVE)
+
+
+@triton.jit
+def _limits(x, size, column, row, again, BITS: tl.constexpr, AXIS: tl.constexpr,
+            MODE: tl.constexpr, NATIVE: tl.constexpr):  # fmt: skip
+    """The lowest of each row of the balanced tile, and the step of its codes."""
+    lows = ()
+    highs = ()
+    for i in tl.static_range(len(x)):
+        balanced = _balanced(x[i], size, column[i % len(column)], row[i % len(row)], again, AXIS,
+                             MODE, NATIVE)  # fmt: skip
+        low, high = limits_of(balanced, 1 - AXIS, NATIVE)
+        if AXIS == 0 and i > 0:  # rows are tokens, and this is more of the same
+            low, high = ends(low, high, lows[0], highs[0])
+            lows, highs = (low,), (high,)
+        else:
+            lows += (low,)
+            highs += (high,)
+    steps = ()
+    for i in tl.static_range(len(lows)):
+        steps += (step_of(lows[i], highs[i], BITS),)
+    return lows, steps
+
+
+@triton.jit
+def _store_codes(at, code, first, row_octets: tl.constexpr, BITS: tl.constexpr):
+    """Store the codes [rows, columns] of a part whose first byte is `first` of the field."""
+    octets = packed(code, BITS)
+    line = tl.arange(0, octets.shape[0]) * row_octets
+    tl.store(at + first + line[:, None] + tl.arange(0, octets.shape[1])[None, :], octets)
 
 
 @triton.jit
@@ -93,33 +168,25 @@ def write_record(
     NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Write the half of a record that is of the keys (AXIS 1) or the values (AXIS 0) in x."""
+    GROUP: tl.constexpr = x[0].shape[0]
+    WIDTH: tl.constexpr = x[0].shape[1]
     size, column, row, _, _, _ = inverse_scales(x, iterations, again, AXIS, MODE, NATIVE)
-    column, row = tl.div_rn(1.0, column), tl.div_rn(1.0, row)
-    balanced = _balanced(x, size, column, row, again, AXIS, MODE, NATIVE)
-    low, step = limits(balanced, BITS, 1 - AXIS, NATIVE)
-    balanced = _balanced(x, size, column, row, 2 * again, AXIS, MODE, NATIVE)
-    code = codes(balanced, low, step, BITS, 1 - AXIS, NATIVE)
-    if AXIS == 1:
-        code = tl.trans(code)
-    row = row * size
-    octets = packed(code, BITS)
-    line = tl.arange(0, octets.shape[0]) * octets.shape[1]
-    at = record_ptr + CODES + line[:, None] + tl.arange(0, octets.shape[1])[None, :]
-    tl.store(at, octets)
-    _store_scales(record_ptr + ROW_SCALE, row * step)
-    _store_scales(record_ptr + ZERO_POINT, row * low)
+    column, row = _inverted(column), _inverted(row)
+    low, step = _limits(x, size, column, row, again, BITS, AXIS, MODE, NATIVE)
+    for i in tl.static_range(len(x)):
+        balanced = _balanced(x[i], size, column[i % len(column)], row[i % len(row)], 2 * again,
+                             AXIS, MODE, NATIVE)  # fmt: skip
+        code = codes(balanced, low[i % len(low)], step[i % len(low)], BITS, 1 - AXIS, NATIVE)
+        if AXIS == 1:
+            _store_codes(record_ptr + CODES, tl.trans(code), i * WIDTH * (GROUP * BITS // 8),
+                         GROUP * BITS // 8, BITS)  # fmt: skip
+        else:
+            _store_codes(record_ptr + CODES, code, i * (WIDTH * BITS // 8),
+                         len(x) * WIDTH * BITS // 8, BITS)  # fmt: skip
+    row = scaled(row, size)
+    _store_scales(record_ptr + ROW_SCALE, _product(row, step))
+    _store_scales(record_ptr + ZERO_POINT, _product(row, low))
     _store_scales(record_ptr + COLUMN_SCALE, column)
-
-
-@triton.jit
-def _balanced(x, size, column, row, again, AXIS: tl.constexpr, MODE: tl.constexpr,
-              NATIVE: tl.constexpr):  # fmt: skip
-    """The tile over its scales in float32, columns first; of a tile in float16 at each use."""
-    x = single(x, again)
-    if MODE != "reference":
-        x = quotient(x, size, NATIVE)
-    x = quotient(x, tl.expand_dims(column, AXIS), NATIVE)
-    return quotient(x, tl.expand_dims(row, 1 - AXIS), NATIVE)
 
 
 @triton.jit
@@ -128,14 +195,14 @@ def _pack(
     is_first, ring_rows, ring_stride_row, stride_token, iterations, again,
     D: tl.constexpr, GROUP: tl.constexpr, BITS: tl.constexpr, AXIS: tl.constexpr,
     CODES: tl.constexpr, ROW_SCALE: tl.constexpr, ZERO_POINT: tl.constexpr,
-    COLUMN_SCALE: tl.constexpr, MODE: tl.constexpr, HELD: tl.constexpr, ROWS: tl.constexpr,
-    GRAIN: tl.constexpr, NATIVE: tl.constexpr,
+    COLUMN_SCALE: tl.constexpr, MODE: tl.constexpr, HELD: tl.constexpr, PARTS: tl.constexpr,
+    ROWS: tl.constexpr, GRAIN: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Read a tile, store the rows if this is the first program of its request, write the record."""
     x = _tile(ring_ptr, rotated_ptr, start, tile * GROUP, committed, ring_rows, ring_stride_row,
-              stride_token, D, GROUP, GRAIN)  # fmt: skip
+              stride_token, D, GROUP, PARTS, GRAIN)  # fmt: skip
     if HELD:
-        x = tl.load(x, mask=is_full, other=0.0).to(tl.float32)
+        x = _held(x, is_full)
     elif is_full:
         write_record(record_ptr, x, iterations, again, BITS, AXIS, CODES, ROW_SCALE, ZERO_POINT,
                      COLUMN_SCALE, MODE, NATIVE)  # fmt: skip
@@ -169,8 +236,8 @@ def pack_step(
     KEY_CODES: tl.constexpr, KEY_CHANNEL_SCALE: tl.constexpr, KEY_ZERO_POINT: tl.constexpr,
     KEY_TOKEN_SCALE: tl.constexpr, VALUE_CODES: tl.constexpr, VALUE_CHANNEL_SCALE: tl.constexpr,
     VALUE_TOKEN_SCALE: tl.constexpr, VALUE_ZERO_POINT: tl.constexpr,
-    MODE: tl.constexpr, HELD: tl.constexpr, ROWS: tl.constexpr, AT_ONCE: tl.constexpr,
-    GRAIN: tl.constexpr, NATIVE: tl.constexpr,
+    MODE: tl.constexpr, HELD: tl.constexpr, PARTS: tl.constexpr, ROWS: tl.constexpr,
+    AT_ONCE: tl.constexpr, GRAIN: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Pack the keys (even programs) or the values of a tile of one head, and store their rows."""
     head = (tl.program_id(0) // 2).to(tl.int64)
@@ -197,7 +264,7 @@ def pack_step(
             rotated_key_ptr + head * k_stride_head, slot_mapping_ptr, start, query_len, committed,
             tile, is_full, number == 0, ring_rows, rk_stride_row, k_stride_token, iterations, again,
             D, GROUP, KEY_BITS, 1, KEY_CODES, KEY_CHANNEL_SCALE, KEY_ZERO_POINT, KEY_TOKEN_SCALE,
-            MODE, HELD, ROWS, GRAIN, NATIVE,
+            MODE, HELD, PARTS, ROWS, GRAIN, NATIVE,
         )  # fmt: skip
     else:
         _pack(
@@ -205,7 +272,7 @@ def pack_step(
             rotated_value_ptr + head * v_stride_head, slot_mapping_ptr, start, query_len, committed,
             tile, is_full, number == 0, ring_rows, rv_stride_row, v_stride_token, iterations, again,
             D, GROUP, VALUE_BITS, 0, VALUE_CODES, VALUE_TOKEN_SCALE, VALUE_ZERO_POINT,
-            VALUE_CHANNEL_SCALE, MODE, HELD, ROWS, GRAIN, NATIVE,
+            VALUE_CHANNEL_SCALE, MODE, HELD, PARTS, ROWS, GRAIN, NATIVE,
         )  # fmt: skip
 
 
@@ -248,7 +315,7 @@ def pack(
         return
     # with more than one tile a request: as many programs as any lengths of these tokens can need
     programs = requests + (tokens // layout.group if max_query_len > layout.group else 0)
-    elements = layout.group * layout.head_dim
+    elements, wide = layout.group * layout.head_dim, layout.head_dim == 512
     pack_step[(2 * tiles.shape[1], programs)](
         tiles, *rows, query_start, seq_lens, ring_slot, slot_mapping, *tiles.stride()[:2],
         *(step for x in rows for step in x.stride()[:-1]),
@@ -259,9 +326,10 @@ def pack(
         KEY_TOKEN_SCALE=layout.key_token_scale, VALUE_CODES=layout.value_codes,
         VALUE_CHANNEL_SCALE=layout.value_channel_scale,
         VALUE_TOKEN_SCALE=layout.value_token_scale, VALUE_ZERO_POINT=layout.value_zero_point,
-        MODE=mode, HELD=layout.head_dim < 512, AT_ONCE=REQUESTS_AT_ONCE,
+        MODE=mode, HELD=elements <= HELD_ELEMENTS, PARTS=elements // 16384 if wide else 1,
+        AT_ONCE=REQUESTS_AT_ONCE,
         ROWS=min(STORED_ELEMENTS // layout.head_dim, 128),
         GRAIN=min(grain_bytes(x) for x in rows),
         NATIVE=isinstance(pack_step, triton.JITFunction) and torch.version.hip is None,
-        num_warps=max(4, min(elements // 4096, 16)),
+        num_warps=8 if elements >= HELD_ELEMENTS else 4,
     )  # fmt: skip

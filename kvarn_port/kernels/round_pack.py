@@ -9,8 +9,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .normalise import ends
-
 STEP_MIN = tl.constexpr(1.0e-10)
 FP16_MAX = tl.constexpr(65504.0)
 # 1.5 · 2^23: float32 has no digits behind the point there, and a code in its lowest bits
@@ -32,13 +30,9 @@ def quotient(x, y, NATIVE: tl.constexpr):
 
 
 @triton.jit
-def limits(balanced, BITS: tl.constexpr, AXIS: tl.constexpr, NATIVE: tl.constexpr):
-    """The lowest of each row and the step of its codes; rows run along AXIS."""
-    if NATIVE:
-        low, high = tl.reduce((balanced, balanced), AXIS, ends)
-    else:
-        low, high = tl.min(balanced, AXIS), tl.max(balanced, AXIS)
-    return low, tl.maximum(tl.div_rn(high - low, ((1 << BITS) - 1) * 1.0), STEP_MIN)
+def step_of(low, high, BITS: tl.constexpr):
+    """The step of the codes of rows from their lowest to their highest."""
+    return tl.maximum(tl.div_rn(high - low, ((1 << BITS) - 1) * 1.0), STEP_MIN)
 
 
 @triton.jit

@@ -81,60 +81,58 @@ MUTATIONS = (
     _mutation(
         "biased-deviation",
         NORMALISE,
-        "AXIS) * (1.0 / (COUNT - 1))\n\n\n@triton.jit\ndef tile",
-        "AXIS) * (1.0 / COUNT)\n\n\n@triton.jit\ndef tile",
+        "(1.0 / (GROUP - 1)),)",
+        "(1.0 / GROUP),)",
     ),
     _mutation(
         "single-pass-variance",
         NORMALISE,
-        "    centred = single(x, 2 * again) * inverse - tl.expand_dims(mean, AXIS)\n"
-        "    return tl.sum(centred * centred, AXIS) * (1.0 / (COUNT - 1))",
-        "    y = single(x, 2 * again) * inverse\n"
-        "    found = tl.sum(y * y, AXIS) - COUNT * mean * mean\n"
-        "    return tl.maximum(found, 0.0) * (1.0 / (COUNT - 1))",
+        "            total = _squares(single(x[i], 2 * again), inverse[0], mean, 0)\n",
+        "            y = single(x[i], again) * inverse[0][:, None]\n"
+        "            total = tl.maximum(tl.sum(y * y, 0) - GROUP * mean * mean, 0.0)\n",
     ),
     _mutation(
         "rows-first",
         NORMALISE,
-        "        column = _step(column, of_columns * column * column)\n"
-        "        of_rows = variance(x, column * unit, (4 * turn + 7) * again, 1 - AXIS)\n"
-        "        row = _step(row, of_rows * row * row)\n"
-        "        of_columns = variance(x, row * unit, (4 * turn + 9) * again, AXIS)\n",
-        "        row = _step(row, of_rows * row * row)\n"
-        "        of_columns = variance(x, row * unit, (4 * turn + 9) * again, AXIS)\n"
-        "        column = _step(column, of_columns * column * column)\n"
-        "        of_rows = variance(x, column * unit, (4 * turn + 7) * again, 1 - AXIS)\n",
+        "        column = _step(column, _times(of_columns, column))\n"
+        "        of_rows = variance(x, scaled(column, unit), (4 * turn + 7) * again, 1 - AXIS)\n"
+        "        row = _step(row, _times(of_rows, row))\n"
+        "        of_columns = variance(x, scaled(row, unit), (4 * turn + 9) * again, AXIS)\n",
+        "        row = _step(row, _times(of_rows, row))\n"
+        "        of_columns = variance(x, scaled(row, unit), (4 * turn + 9) * again, AXIS)\n"
+        "        column = _step(column, _times(of_columns, column))\n"
+        "        of_rows = variance(x, scaled(column, unit), (4 * turn + 7) * again, 1 - AXIS)\n",
     ),
     _mutation("ties-refused", NORMALISE, "better = now <= least", "better = now < least"),
     _mutation("last-iteration-kept", NORMALISE, "better = now <= least", "better = now <= 1e30"),
     _mutation(
         "floor-dropped",
         NORMALISE,
-        "rsqrt(found), INVERSE_MIN), INVERSE_MAX)",
-        "rsqrt(found), INVERSE_MIN), 1.0e4)",
+        "tl.maximum(inverse[i] * more, INVERSE_MIN), INVERSE_MAX)",
+        "tl.maximum(inverse[i] * more, INVERSE_MIN), 1.0e4)",
     ),
     _mutation(
         "no-limit-of-scales",
         NORMALISE,
-        "rsqrt(found), INVERSE_MIN), INVERSE_MAX)",
-        "rsqrt(found), 1.0e-9), INVERSE_MAX)",
+        "tl.maximum(inverse[i] * more, INVERSE_MIN), INVERSE_MAX)",
+        "tl.maximum(inverse[i] * more, 1.0e-9), INVERSE_MAX)",
     ),
     _mutation(
         "deviations-unclipped",
         NORMALISE,
-        "tl.maximum(found, VARIANCE_MIN), VARIANCE_MAX)",
-        "tl.maximum(found, VARIANCE_MIN), 1.0e30)",
+        "tl.maximum(found[i], VARIANCE_MIN), VARIANCE_MAX)",
+        "tl.maximum(found[i], VARIANCE_MIN), 1.0e30)",
     ),
     _mutation(
         "imbalance-of-columns-alone",
         NORMALISE,
-        " + spread(of_rows * row * row, NATIVE)\n        better",
+        " + spread(_times(of_rows, row), NATIVE)\n        better",
         " * 2\n        better",
     ),
     _mutation(
         "imbalance-before-the-step",
         NORMALISE,
-        "spread(of_rows * row * row, NATIVE)",
+        "spread(_times(of_rows, row), NATIVE)",
         "spread(of_rows, NATIVE)",
     ),
     _mutation(
@@ -244,11 +242,21 @@ MUTATIONS = (
     _mutation(
         "scales-exchanged",
         PACK,
-        "_store_scales(record_ptr + ROW_SCALE, row * step)",
-        "_store_scales(record_ptr + ROW_SCALE, row * low)",
+        "record_ptr + ROW_SCALE, _product(row, step)",
+        "record_ptr + ROW_SCALE, _product(row, low)",
     ),
-    _mutation("zero-point-unscaled", PACK, "row * low)", "low)"),
-    _mutation("size-not-folded-back", PACK, "    row = row * size\n", ""),
+    _mutation(
+        "zero-point-unscaled",
+        PACK,
+        "record_ptr + ZERO_POINT, _product(row, low)",
+        "record_ptr + ZERO_POINT, low",
+    ),
+    _mutation(
+        "size-not-folded-back",
+        PACK,
+        "    row = scaled(row, size)\n",
+        "",
+    ),
     _mutation(
         "scales-not-written", PACK, "    _store_scales(record_ptr + COLUMN_SCALE, column)\n", ""
     ),
@@ -268,5 +276,31 @@ MUTATIONS = (
         "        _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len,\n"
         "                    committed, ring_rows, ring_stride_row, stride_token, D, ROWS)\n"
         "    x = _tile(ring_ptr, rotated_ptr, start, tile * GROUP",
+    ),
+    _mutation(
+        "deviation-of-the-first-part",
+        NORMALISE,
+        "total += _squares(single(x[i], 2 * again), inverse[i], mean, 1)",
+        "total += 0.0",
+    ),
+    _mutation(
+        "spread-of-the-first-part",
+        NORMALISE,
+        "low, high = ends(low, high, *limits_of(variances[i], 0, NATIVE))",
+        "low, high = low + 0.0, high",
+    ),
+    _mutation("part-0-twice", PACK, "i * (D // PARTS) + tl.arange", "i * 0 + tl.arange"),
+    _mutation(
+        "limits-of-the-last-part",
+        PACK,
+        "low, high = ends(low, high, lows[0], highs[0])",
+        "low, high = low + 0.0, high",
+    ),
+    _mutation("codes-of-a-part-misplaced", PACK, "i * (WIDTH * BITS // 8)", "i * WIDTH"),
+    _mutation(
+        "scales-of-a-part-misplaced",
+        PACK,
+        "at + i * x[i].shape[0] + tl.arange",
+        "at + i * 0 + tl.arange",
     ),
 )

@@ -6,8 +6,8 @@ import torch
 import triton
 import triton.language as tl
 
-from kvarn_port.kernels.normalise import inverse_scales
-from kvarn_port.kernels.round_pack import codes, limits, packed
+from kvarn_port.kernels.normalise import inverse_scales, limits_of
+from kvarn_port.kernels.round_pack import codes, packed, step_of
 
 
 @triton.jit
@@ -15,7 +15,8 @@ def _round(balanced_ptr, octets_ptr, low_ptr, step_ptr, group: tl.constexpr, hea
            bits: tl.constexpr, axis: tl.constexpr, native: tl.constexpr):  # fmt: skip
     at = tl.arange(0, group)[:, None] * head_dim + tl.arange(0, head_dim)[None, :]
     balanced = tl.load(balanced_ptr + at)
-    low, step = limits(balanced, bits, axis, native)
+    low, high = limits_of(balanced, axis, native)
+    step = step_of(low, high, bits)
     code = codes(balanced, low, step, bits, axis, native)
     if axis == 0:
         code = tl.trans(code)
@@ -32,9 +33,9 @@ def _scales(x_ptr, column_ptr, row_ptr, numbers_ptr, iterations, group: tl.const
             native: tl.constexpr):  # fmt: skip
     at = tl.arange(0, group)[:, None] * head_dim + tl.arange(0, head_dim)[None, :]
     x = tl.load(x_ptr + at).to(tl.float32)
-    size, column, row, before, after, kept = inverse_scales(x, iterations, 0, axis, mode, native)
-    tl.store(column_ptr + tl.arange(0, column.shape[0]), 1.0 / column)
-    tl.store(row_ptr + tl.arange(0, row.shape[0]), size / row)
+    size, column, row, before, after, kept = inverse_scales((x,), iterations, 0, axis, mode, native)
+    tl.store(column_ptr + tl.arange(0, column[0].shape[0]), 1.0 / column[0])
+    tl.store(row_ptr + tl.arange(0, row[0].shape[0]), size / row[0])
     tl.store(numbers_ptr, before)
     tl.store(numbers_ptr + 1, after)
     tl.store(numbers_ptr + 2, kept * 1.0)
