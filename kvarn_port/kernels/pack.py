@@ -22,6 +22,8 @@ from .round_pack import codes, limits, packed, to_float16
 # Rows of a ring that are read and written at once, in elements: 64 a thread of 8 warps.
 STORED_ELEMENTS = 16384
 REQUESTS_AT_ONCE = 128
+# A tile of as many is held in registers, 128 a thread of 8 warps; a larger one is read at each use.
+HELD_ELEMENTS = 32768
 ROW_LANES, PART = tl.constexpr(8), tl.constexpr(32)
 
 
@@ -270,9 +272,9 @@ def pack(
         KEY_TOKEN_SCALE=layout.key_token_scale, VALUE_CODES=layout.value_codes,
         VALUE_CHANNEL_SCALE=layout.value_channel_scale,
         VALUE_TOKEN_SCALE=layout.value_token_scale, VALUE_ZERO_POINT=layout.value_zero_point,
-        MODE=mode, HELD=layout.head_dim < 512, AT_ONCE=REQUESTS_AT_ONCE,
+        MODE=mode, HELD=elements <= HELD_ELEMENTS, AT_ONCE=REQUESTS_AT_ONCE,
         ROWS=min(STORED_ELEMENTS // layout.head_dim, 128),
         GRAIN=min(grain_bytes(x) for x in rows),
         NATIVE=isinstance(pack_step, triton.JITFunction) and torch.version.hip is None,
-        num_warps=max(4, min(elements // 4096, 16)),
+        num_warps=8 if elements >= HELD_ELEMENTS else 4,
     )  # fmt: skip
