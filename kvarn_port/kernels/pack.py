@@ -22,6 +22,8 @@ from .round_pack import codes, limits, packed, to_float16
 # Rows of a ring that are read and written at once, in elements: 64 a thread of 8 warps.
 STORED_ELEMENTS = 16384
 REQUESTS_AT_ONCE = 128
+# A tile of as many is held in registers, 128 a thread of 8 warps; a larger one is read at each use.
+HELD_ELEMENTS = 32768
 ROW_LANES, PART = tl.constexpr(8), tl.constexpr(32)
 
 
@@ -110,7 +112,7 @@ def write_record(
     code = codes(balanced, low, step, BITS, 1 - AXIS, NATIVE)
     if AXIS == 1:
         code = tl.trans(code)
-    column, row = tl.div_rn(1.0, column), size * tl.div_rn(1.0, row)
+    column, row = 1.0 / column, size / row
     octets = packed(code, BITS)
     line = tl.arange(0, octets.shape[0]) * octets.shape[1]
     at = record_ptr + CODES + line[:, None] + tl.arange(0, octets.shape[1])[None, :]
@@ -139,20 +141,24 @@ def _pack(
     GRAIN: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Read a tile, store the rows if this is the first program of its request, write the record."""
-    x = _tile(ring_ptr, rotated_ptr, start, tile * GROUP, committed, ring_rows, ring_stride_row,
-              stride_token, D, GROUP, GRAIN)  # fmt: skip
-    if HELD:
-        x = whole(tl.load(x, mask=is_full, other=0.0)).to(tl.float32)
-    elif is_full:
-        write_record(record_ptr, x, iterations, again, BITS, AXIS, CODES, ROW_SCALE, ZERO_POINT,
-                     COLUMN_SCALE, MODE, NATIVE)  # fmt: skip
-    if is_first:
-        tl.debug_barrier()  # all of the tile is read before a row of the ring is written
+    if is_full:
+        x = _tile(ring_ptr, rotated_ptr, start, tile * GROUP, committed, ring_rows, ring_stride_row,
+                  stride_token, D, GROUP, GRAIN)  # fmt: skip
+        if HELD:
+            x = whole(tl.load(x)).to(tl.float32)
+        else:
+            write_record(record_ptr, x, iterations, again, BITS, AXIS, CODES, ROW_SCALE, ZERO_POINT,
+                         COLUMN_SCALE, MODE, NATIVE)  # fmt: skip
+        if is_first:
+            tl.debug_barrier()  # all of the tile is read before a row of the ring is written
+            _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, committed,
+                        ring_rows, ring_stride_row, stride_token, D, ROWS)  # fmt: skip
+        if HELD:
+            write_record(record_ptr, x, iterations, again, BITS, AXIS, CODES, ROW_SCALE, ZERO_POINT,
+                         COLUMN_SCALE, MODE, NATIVE)  # fmt: skip
+    elif is_first:
         _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, committed, ring_rows,
                     ring_stride_row, stride_token, D, ROWS)  # fmt: skip
-    if HELD and is_full:
-        write_record(record_ptr, x, iterations, again, BITS, AXIS, CODES, ROW_SCALE, ZERO_POINT,
-                     COLUMN_SCALE, MODE, NATIVE)  # fmt: skip
 
 
 @triton.jit(
@@ -266,9 +272,9 @@ def pack(
         KEY_TOKEN_SCALE=layout.key_token_scale, VALUE_CODES=layout.value_codes,
         VALUE_CHANNEL_SCALE=layout.value_channel_scale,
         VALUE_TOKEN_SCALE=layout.value_token_scale, VALUE_ZERO_POINT=layout.value_zero_point,
-        MODE=mode, HELD=layout.head_dim < 512, AT_ONCE=REQUESTS_AT_ONCE,
+        MODE=mode, HELD=elements <= HELD_ELEMENTS, AT_ONCE=REQUESTS_AT_ONCE,
         ROWS=min(STORED_ELEMENTS // layout.head_dim, 128),
         GRAIN=min(grain_bytes(x) for x in rows),
         NATIVE=isinstance(pack_step, triton.JITFunction) and torch.version.hip is None,
-        num_warps=max(4, min(elements // 4096, 16)),
+        num_warps=8 if elements >= HELD_ELEMENTS else 4,
     )  # fmt: skip

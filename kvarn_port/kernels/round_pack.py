@@ -21,9 +21,10 @@ WHOLE = tl.constexpr(12582912.0)
 def quotient(x, y, NATIVE: tl.constexpr):
     """x / y rounded to nearest; y is of few elements beside x, none of them 0."""
     if NATIVE:
-        # the instructions of div.rn are many for each element of a tile. With the rounded inverse
-        # the first product is next to the quotient, and what it leaves over is exact.
-        inverse = tl.div_rn(1.0, y)
+        # the instructions of div.rn are many for each element of a tile. With an inverse as good as
+        # rounded the first product is next to the quotient, and what it leaves over is exact.
+        inverse = 1.0 / y
+        inverse = tl.fma(tl.fma(-inverse, y, 1.0), inverse, inverse)
         near = x * inverse
         result = tl.fma(tl.fma(-near, y, x), inverse, near)
     else:
@@ -38,7 +39,8 @@ def limits(balanced, BITS: tl.constexpr, AXIS: tl.constexpr, NATIVE: tl.constexp
         low, high = tl.reduce((balanced, balanced), AXIS, ends)
     else:
         low, high = tl.min(balanced, AXIS), tl.max(balanced, AXIS)
-    return low, tl.maximum(tl.div_rn(high - low, ((1 << BITS) - 1) * 1.0), STEP_MIN)
+    last = tl.full([1], ((1 << BITS) - 1) * 1.0, tl.float32)
+    return low, tl.maximum(quotient(high - low, last, NATIVE), STEP_MIN)
 
 
 @triton.jit

@@ -74,8 +74,8 @@ MUTATIONS = (
     _mutation(
         "rows-unmasked",
         ROTATE,
-        "(row < tokens * heads)[:, None]",
-        "(row < tokens * heads + 1)[:, None]",
+        "(row < tokens * heads)[:, None, None]",
+        "(row < tokens * heads + 1)[:, None, None]",
     ),
     # the normaliser
     _mutation(
@@ -144,9 +144,7 @@ MUTATIONS = (
         "_geometric_mean(of_columns)",
     ),
     # rounding and packing
-    _mutation(
-        "step-of-all-codes", ROUND, "((1 << BITS) - 1) * 1.0), STEP", "(1 << BITS) * 1.0), STEP"
-    ),
+    _mutation("step-of-all-codes", ROUND, "((1 << BITS) - 1) * 1.0, tl", "(1 << BITS) * 1.0, tl"),
     _mutation("step-without-a-floor", ROUND, ", STEP_MIN)", ", 1.0e-30)"),
     _mutation("rounds-down", ROUND, "(steps + WHOLE)", "(steps - 0.5 + WHOLE)"),
     _mutation(
@@ -239,7 +237,7 @@ MUTATIONS = (
         "_store_scales(record_ptr + ROW_SCALE, row * low)",
     ),
     _mutation("zero-point-unscaled", PACK, "row * low)", "low)"),
-    _mutation("size-not-folded-back", PACK, "size * tl.div_rn(1.0, row)", "tl.div_rn(1.0, row)"),
+    _mutation("size-not-folded-back", PACK, "size / row", "1.0 / row"),
     _mutation(
         "scales-not-written", PACK, "    _store_scales(record_ptr + COLUMN_SCALE, column)\n", ""
     ),
@@ -254,10 +252,10 @@ MUTATIONS = (
     _mutation(
         "store-before-pack",
         PACK,
-        "    x = _tile(ring_ptr, rotated_ptr, start, tile * GROUP",
+        "    if is_full:\n        x = _tile(",
         "    if is_first:\n"
         "        _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len,\n"
         "                    committed, ring_rows, ring_stride_row, stride_token, D, ROWS)\n"
-        "    x = _tile(ring_ptr, rotated_ptr, start, tile * GROUP",
+        "    if is_full:\n        x = _tile(",
     ),
 )

@@ -216,35 +216,40 @@ def test_a_tile_that_drafts_filled_is_packed_again_when_it_is_committed(device: 
     check(new, device)
 
 
-@pytest.mark.parametrize("byte_offset", ["blocks", "ring", "tokens"])
-def test_addresses_past_two_to_the_31_give_the_same_bytes(byte_offset: str, gpu: str) -> None:
-    case = Case(*lengths_for(64)["a chunk over three tiles"], seed=7)
+@pytest.mark.gpu
+@pytest.mark.parametrize("what", ["blocks", "ring", "tokens"])
+def test_addresses_past_two_to_the_31_give_the_same_bytes(what: str, gpu: str) -> None:
+    case = Case(*lengths_for(64)["a chunk over three tiles"], seed=10)
     near = make(case, gpu).copy(gpu, PATTERNS[0])
-    far = spread_out(near, byte_offset, gpu)
+    far = spread_out(near, what, gpu)
     pack(**near.arguments())
     pack(**far.arguments())
     # int32-block, int32-slot, int32-token: other bytes, or a crash
     assert torch.equal(far.tiles, near.tiles)
     for name in ("ring_keys", "ring_values"):
-        assert torch.equal(
-            getattr(far, name).view(torch.int16), getattr(near, name).view(torch.int16)
-        )
+        got, expected = getattr(far, name), getattr(near, name)
+        assert torch.equal(got.view(torch.int16), expected.view(torch.int16))
 
 
 def spread_out(step: Step, what: str, device: str) -> Step:
-    """Return a copy whose blocks, ring slots or tokens lie so far apart that 2^31 is passed."""
-    names = {"blocks": ["tiles"], "ring": ["ring_keys", "ring_values"]}
-    names["tokens"] = ["rotated_key", "rotated_value"]
+    """Return a copy whose blocks, ring slots or tokens are so far apart that 2^31 is passed."""
+    slot = int(step.ring_slot[0])
+    assert slot > 0
+    assert max(filled_blocks(step.copy("cpu"))) >= 2
+    # the first index that lies past 2^31 elements, bytes in records
+    names = {
+        "blocks": {"tiles": 2},
+        "ring": {"ring_keys": slot, "ring_values": slot},
+        "tokens": {"rotated_key": 64, "rotated_value": 64},
+    }[what]
     moved = {}
     for name in ("tiles", "ring_keys", "ring_values", "rotated_key", "rotated_value"):
         x = getattr(step, name)
-        if name in names[what]:
-            apart_by = -(-(2**31 + 2**20) // (x.shape[0] - 1) // 128) * 128  # elements
-            storage = torch.empty(
-                (x.shape[0] - 1) * apart_by + x[0].numel(), dtype=x.dtype, device=device
-            )
-            strides = (apart_by, *x[0].contiguous().stride())
-            moved[name] = storage.as_strided(x.shape, strides)
+        if name in names:
+            stride = (2**31 // names[name] // 128 + 1) * 128
+            count = (x.shape[0] - 1) * stride + x[0].numel()
+            storage = torch.empty(count, dtype=x.dtype, device=device)
+            moved[name] = storage.as_strided(x.shape, (stride, *x[0].contiguous().stride()))
             moved[name].copy_(x)
         else:
             moved[name] = x.clone()
