@@ -1,7 +1,8 @@
 """Formats of a KV cache as what reading them back gives, so that their errors can be compared.
 
-A format of KVarN packs tiles of tokens; what no tile holds yet is kept in 16 bit. The others would
-store each token as it comes; here they follow the same rule, so that all are asked the same.
+A format of KVarN packs tiles of tokens; what no tile holds yet is kept in 16 bit. The others store
+each token as it comes, so that even the newest is read with a loss: that is "all tokens". By their
+name alone they follow KVarN's rule, which tells what the formats of packed tiles cost.
 """
 
 from __future__ import annotations
@@ -47,11 +48,13 @@ def formats(head_dim: int, group: int = 128) -> dict[str, Format]:
     presets = [name for name, preset in PRESETS.items() if preset.group == group]
     found = [kvarn(preset, mode, head_dim) for preset in presets for mode in MODES]
     scales = 8 * 4 / head_dim  # a float32 for each key, and one for each value
-    found += [
-        by_token("int8 per token-head", int8_rows, 8 + scales, group),
-        by_token("int4 per token-head", int4_rows, 4 + scales, group),
-        by_token("fp8", fp8_rows, 8, group),
-    ]
+    for name, rows, bits in (
+        ("int8 per token-head", int8_rows, 8 + scales),
+        ("int4 per token-head", int4_rows, 4 + scales),
+        ("fp8", fp8_rows, 8),
+    ):
+        found.append(by_token(name, rows, bits, group))
+        found.append(by_token(f"{name}, all tokens", rows, bits, group, kept=rows))
     return {form.name: form for form in found}
 
 
@@ -60,9 +63,12 @@ def exact(group: int = 128) -> Format:
     return Format("as computed", lambda rows: rows, lambda *both: both, group, 32)
 
 
-def by_token(name: str, rows: Kept, bits: float, group: int) -> Format:
-    """Return a format that stores each token by itself; `rows` says what is read of some."""
-    return Format(name, fp16_rows, lambda *both: tuple(map(rows, both)), group, bits)
+def by_token(name: str, rows: Kept, bits: float, group: int, kept: Kept | None = None) -> Format:
+    """Return a format that stores each token by itself; `rows` says what is read of some.
+
+    kept: what is read of those that are in no full tile, 16 bit where it is not said
+    """
+    return Format(name, kept or fp16_rows, lambda *both: tuple(map(rows, both)), group, bits)
 
 
 def kvarn(preset: str, mode: str, head_dim: int, iterations: int = ITERATIONS) -> Format:

@@ -14,6 +14,7 @@ import json
 import math
 import multiprocessing
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -66,7 +67,7 @@ class Cell:
     @property
     def row(self) -> str:
         """Return its name among the rows of a record."""
-        words = self.form.replace("_", "-").replace(" ", "-").lower()
+        words = re.sub(r"[^a-z0-9]+", "-", self.form.lower())
         sink = f"-sink{self.sink}" if self.sink else ""
         return words + sink + ("-kernels" if self.by == "kernels" else "")
 

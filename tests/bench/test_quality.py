@@ -18,7 +18,7 @@ NAMES = [
     "kvarn_k4v2_g128 reference",
     "kvarn_k4v2_g128 prescaled",
     "kvarn_k4v2_g128 robust",
-    "int8 per token-head",
+    "int8 per token-head, all tokens",
 ]
 K4V2 = Cell("kvarn_k4v2_g128 prescaled")
 
@@ -35,7 +35,7 @@ def test_every_format_is_run_and_two_modes_with_each_sink() -> None:
         "kvarn-k4v2-g128-reference",
         "kvarn-k4v2-g128-prescaled",
         "kvarn-k4v2-g128-robust",
-        "int8-per-token-head",
+        "int8-per-token-head-all-tokens",
         "kvarn-k4v2-g128-reference-sink16",
         "kvarn-k4v2-g128-prescaled-sink16",
     ]
@@ -43,7 +43,7 @@ def test_every_format_is_run_and_two_modes_with_each_sink() -> None:
 
 def test_without_the_sink_0_kvarn_is_run_with_sinks_only() -> None:
     rows = [cell.row for cell in plan(NAMES[1:], (1,), kernels=False)]
-    assert rows == ["int8-per-token-head", "kvarn-k4v2-g128-prescaled-sink1"]
+    assert rows == ["int8-per-token-head-all-tokens", "kvarn-k4v2-g128-prescaled-sink1"]
 
 
 def test_kernels_are_run_beside_their_references() -> None:

@@ -169,12 +169,16 @@ def test_the_command_measures_a_text_from_end_to_end(
     assert command.main(words) == 0
     printed = capsys.readouterr()
     found = json.loads(printed.out)
-    assert [one["format"] for one in found["formats"]] == ["int8 per token-head"]
+    assert [one["format"] for one in found["formats"]] == [
+        "int8 per token-head",
+        "int8 per token-head, all tokens",
+    ]
     assert abs(found["formats"][0]["mean_increase_percent"]) < 10
     assert printed.err.splitlines() == [
         "loading smollm2-135m",
-        "1/2 without quantisation",
-        "2/2 int8 per token-head",
+        "1/3 without quantisation",
+        "2/3 int8 per token-head",
+        "3/3 int8 per token-head, all tokens",
     ]
     words[words.index("int8")] = "fp9"
     assert command.main(words) == 2

@@ -117,6 +117,9 @@ def test_other_formats_keep_float16_and_pack_each_token_by_itself() -> None:
     for name in ("int8 per token-head", "int4 per token-head", "fp8"):
         form = formats(64)[name]
         assert torch.equal(form.kept(rows), rows.half().float())
+        assert torch.equal(
+            formats(64)[f"{name}, all tokens"].kept(rows), form.packed(rows, rows)[0]
+        )
         more = torch.cat([rows, 100 * rows], 1)
         for packed, among in zip(form.packed(rows, rows), form.packed(more, more), strict=True):
             assert torch.equal(packed, among[:, :3])
