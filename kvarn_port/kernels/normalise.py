@@ -43,36 +43,13 @@ def single(x, again):
 
 
 @triton.jit
-def both_sums(one, other, more_one, more_other):
-    """Two sums, for a reduction in one go."""
-    return one + more_one, other + more_other
-
-
-@triton.jit
-def moments(x, inverse, pivot, again, AXIS: tl.constexpr, NATIVE: tl.constexpr):
-    """The mean and the sample variance along AXIS of x times `inverse`, which runs along AXIS.
-
-    pivot: what is near the mean of each line; in float32 the variance loses as many digits as the
-        square of their distance has over it
-    """
+def variance(x, inverse, again, AXIS: tl.constexpr):
+    """The sample variance along AXIS of x times `inverse`, which runs along AXIS; two passes."""
     COUNT: tl.constexpr = inverse.shape[0]
-    apart = single(x, again) * tl.expand_dims(inverse, 1 - AXIS) - tl.expand_dims(pivot, AXIS)
-    if NATIVE:
-        first, second = tl.reduce((apart, apart * apart), AXIS, both_sums)
-    else:
-        first, second = tl.sum(apart, AXIS), tl.sum(apart * apart, AXIS)
-    off = first * (1.0 / COUNT)
-    return pivot + off, tl.maximum(second - first * off, 0.0) * (1.0 / (COUNT - 1))
-
-
-@triton.jit
-def two_pass_moments(x, again, AXIS: tl.constexpr, NATIVE: tl.constexpr):
-    """The mean and the sample variance along AXIS of x, of whose means nothing is known."""
-    found = single(x, again)
-    COUNT: tl.constexpr = found.shape[AXIS]
-    one = tl.full([COUNT], 1.0, tl.float32)
-    mean = tl.sum(found, AXIS) * (1.0 / COUNT)
-    return moments(x, one, mean, 2 * again, AXIS, NATIVE)
+    inverse = tl.expand_dims(inverse, 1 - AXIS)
+    mean = tl.sum(single(x, again) * inverse, AXIS) * (1.0 / COUNT)
+    centred = single(x, 2 * again) * inverse - tl.expand_dims(mean, AXIS)
+    return tl.sum(centred * centred, AXIS) * (1.0 / (COUNT - 1))
 
 
 @triton.jit
@@ -122,20 +99,13 @@ def ends(low, high, other_low, other_high):
 
 
 @triton.jit
-def ends_and_sum(low, high, total, other_low, other_high, other_total):
-    """As `ends`, and a sum beside."""
-    return tl.minimum(low, other_low), tl.maximum(high, other_high), total + other_total
-
-
-@triton.jit
-def spread_and_sum(variances, inverse, NATIVE: tl.constexpr):
-    """The largest deviation over the smallest, which counts as IMBALANCE_FLOOR at least; and the
-    sum of `inverse`."""
+def spread(variances, NATIVE: tl.constexpr):
+    """The largest deviation over the smallest, which counts as IMBALANCE_FLOOR at least."""
     if NATIVE:
-        low, high, total = tl.reduce((variances, variances, inverse), 0, ends_and_sum)
+        low, high = tl.reduce((variances, variances), 0, ends)
     else:
-        low, high, total = tl.min(variances, 0), tl.max(variances, 0), tl.sum(inverse, 0)
-    return tl.sqrt(high) / tl.maximum(tl.sqrt(low), IMBALANCE_FLOOR), total
+        low, high = tl.min(variances, 0), tl.max(variances, 0)
+    return tl.sqrt(high) / tl.maximum(tl.sqrt(low), IMBALANCE_FLOOR)
 
 
 @triton.jit
@@ -146,39 +116,25 @@ def inverse_scales(x, iterations, again, AXIS: tl.constexpr, MODE: tl.constexpr,
 
     x: [group, D], or pointers to what `whole` makes it of
     """
-    column_mean, of_columns = two_pass_moments(x, 3 * again, AXIS, NATIVE)
-    row_mean, of_rows = two_pass_moments(x, 5 * again, 1 - AXIS, NATIVE)
-    column = tl.full([of_columns.shape[0]], 1.0, tl.float32)
-    row = tl.full([of_rows.shape[0]], 1.0, tl.float32)
+    found = single(x, 7 * again)  # its shape; nothing is read for it
+    column = tl.full([found.shape[1 - AXIS]], 1.0, tl.float32)
+    row = tl.full([found.shape[AXIS]], 1.0, tl.float32)
+    of_columns = variance(x, row, 3 * again, AXIS)
+    of_rows = variance(x, column, 5 * again, 1 - AXIS)
     size = size_of(x, of_columns, of_rows, again, AXIS, MODE)
-    unit = 1.0 / size
-    column_mean, row_mean = column_mean * unit, row_mean * unit
-    of_columns, of_rows = of_columns * unit * unit, of_rows * unit * unit
-    next_column = _step(column, of_columns)
-    column_spread, next_sum = spread_and_sum(of_columns, next_column, NATIVE)
-    row_spread, row_sum = spread_and_sum(of_rows, row, NATIVE)
-    column_sum = tl.sum(column, 0)
-    before = column_spread + row_spread
+    unit = 1.0 / (size * size)  # of variances
+    of_columns = of_columns * unit
+    of_rows = of_rows * unit
+    before = spread(of_columns, NATIVE) + spread(of_rows, NATIVE)
     least = before
     kept = 0
     best_column, best_row = column, row
     for turn in range(iterations):
-        column = next_column
-        # scales of one axis change the means along it, most of all by what they change together
-        row_mean, of_rows = moments(
-            x, column * unit, row_mean * (next_sum / column_sum), (2 * turn + 7) * again,
-            1 - AXIS, NATIVE)  # fmt: skip
-        column_sum = next_sum
+        column = _step(column, of_columns * column * column)
+        of_rows = variance(x, column, (4 * turn + 7) * again, 1 - AXIS) * unit
         row = _step(row, of_rows * row * row)
-        row_spread, next_sum = spread_and_sum(of_rows * row * row, row, NATIVE)
-        column_mean, of_columns = moments(
-            x, row * unit, column_mean * (next_sum / row_sum), (2 * turn + 8) * again,
-            AXIS, NATIVE)  # fmt: skip
-        row_sum = next_sum
-        of_columns = of_columns * column * column
-        next_column = _step(column, of_columns)
-        column_spread, next_sum = spread_and_sum(of_columns, next_column, NATIVE)
-        now = column_spread + row_spread
+        of_columns = variance(x, row, (4 * turn + 9) * again, AXIS) * unit
+        now = spread(of_columns * column * column, NATIVE) + spread(of_rows * row * row, NATIVE)
         better = now <= least  # ties too
         least = tl.where(better, now, least)
         kept = tl.where(better, turn + 1, kept)

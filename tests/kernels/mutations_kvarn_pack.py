@@ -81,20 +81,29 @@ MUTATIONS = (
     _mutation(
         "biased-deviation",
         NORMALISE,
-        "0.0) * (1.0 / (COUNT - 1))\n\n\n@triton.jit\ndef two",
-        "0.0) * (1.0 / COUNT)\n\n\n@triton.jit\ndef two",
+        "AXIS) * (1.0 / (COUNT - 1))\n\n\n@triton.jit\ndef tile",
+        "AXIS) * (1.0 / COUNT)\n\n\n@triton.jit\ndef tile",
     ),
     _mutation(
         "single-pass-variance",
         NORMALISE,
-        " - tl.expand_dims(pivot, AXIS)\n",
-        "\n    pivot = pivot * 0.0\n",
+        "    centred = single(x, 2 * again) * inverse - tl.expand_dims(mean, AXIS)\n"
+        "    return tl.sum(centred * centred, AXIS) * (1.0 / (COUNT - 1))",
+        "    y = single(x, 2 * again) * inverse\n"
+        "    found = tl.sum(y * y, AXIS) - COUNT * mean * mean\n"
+        "    return tl.maximum(found, 0.0) * (1.0 / (COUNT - 1))",
     ),
     _mutation(
         "rows-first",
         NORMALISE,
-        "        column = next_column\n",
-        "        column = tl.where(turn > 0, next_column, column)\n",
+        "        column = _step(column, of_columns * column * column)\n"
+        "        of_rows = variance(x, column, (4 * turn + 7) * again, 1 - AXIS) * unit\n"
+        "        row = _step(row, of_rows * row * row)\n"
+        "        of_columns = variance(x, row, (4 * turn + 9) * again, AXIS) * unit\n",
+        "        row = _step(row, of_rows * row * row)\n"
+        "        of_columns = variance(x, row, (4 * turn + 9) * again, AXIS) * unit\n"
+        "        column = _step(column, of_columns * column * column)\n"
+        "        of_rows = variance(x, column, (4 * turn + 7) * again, 1 - AXIS) * unit\n",
     ),
     _mutation("ties-refused", NORMALISE, "better = now <= least", "better = now < least"),
     _mutation("last-iteration-kept", NORMALISE, "better = now <= least", "better = now <= 1e30"),
@@ -119,14 +128,14 @@ MUTATIONS = (
     _mutation(
         "imbalance-of-columns-alone",
         NORMALISE,
-        "column_spread + row_spread\n        better",
-        "column_spread * 2\n        better",
+        " + spread(of_rows * row * row, NATIVE)\n        better",
+        " * 2\n        better",
     ),
     _mutation(
         "imbalance-before-the-step",
         NORMALISE,
-        "spread_and_sum(of_rows * row * row, row, NATIVE)",
-        "spread_and_sum(of_rows, row, NATIVE)",
+        "spread(of_rows * row * row, NATIVE)",
+        "spread(of_rows, NATIVE)",
     ),
     _mutation(
         "one-iteration-less",
@@ -135,7 +144,10 @@ MUTATIONS = (
         "for turn in range(iterations - 1):",
     ),
     _mutation(
-        "prescaled-by-nothing", NORMALISE, "unit = 1.0 / size", "unit = 1.0 / (size * 0 + 1.0)"
+        "prescaled-by-nothing",
+        NORMALISE,
+        "unit = 1.0 / (size * size)",
+        "unit = 1.0 / (size * 0 + 1.0)",
     ),
     _mutation(
         "usual-deviation-of-columns",
