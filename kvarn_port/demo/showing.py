@@ -93,11 +93,13 @@ def plot(path: Path, model: str, found: Sequence[Result]) -> None:
     for one in found:
         (line,) = by_layer.plot([layer.output for layer in one.errors], label=one.form)
         by_bits.scatter([one.bits], [one.mean_increase], color=line.get_color())
-        by_bits.annotate(one.form, (one.bits, one.mean_increase), fontsize=7, rotation=20)
+        at = (one.bits, one.mean_increase)
+        by_bits.annotate(one.form, at, (4, 2), textcoords="offset points", fontsize=7)
     by_layer.set(xlabel="layer", ylabel="relative error of attention outputs", yscale="log")
     by_layer.legend(fontsize=7)
-    by_bits.set(xlabel="bits a value", ylabel="perplexity over that without, %", title=model)
-    by_bits.margins(0.25)
+    by_bits.set(xlabel="bits a value", ylabel="perplexity over that without, %")
+    by_bits.margins(x=0.45)
+    figure.suptitle(model)
     try:
         figure.savefig(path)
     except (OSError, ValueError) as err:
