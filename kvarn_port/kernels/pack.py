@@ -259,8 +259,9 @@ def pack(
     requests, tokens = seq_lens.shape[0], rotated_key.shape[0]
     if not requests or not tokens or max_query_len < 1:
         return
-    # with more than one tile a request: as many programs as any lengths of these tokens can need
-    programs = requests + (tokens // layout.group if max_query_len > layout.group else 0)
+    # with more than one tile a request: as many programs as any lengths of these tokens can need;
+    # n tokens of a request fill (n - 1) // group + 1 tiles at most
+    programs = requests + ((tokens - 1) // layout.group if max_query_len > layout.group else 0)
     elements = layout.group * layout.head_dim
     pack_step[(2 * tiles.shape[1], programs)](
         tiles, *rows, query_start, seq_lens, ring_slot, slot_mapping, *tiles.stride()[:2],

@@ -32,7 +32,9 @@ from .verify_scratch import Scratch
 RING_TILES = tl.constexpr(2)
 RING_KEYS = 32  # of a step over the ring
 STAGES = 2
-LARGEST_SHARED_BYTES = 160 << 10  # that the tile of 128 rows takes at D 256
+# What the largest tiles of queries take of shared memory: 128 rows at D 256, 32 rows at D 512.
+SHARED_BYTES_OF_128_ROWS = 164 << 10
+SHARED_BYTES_OF_512_CHANNELS = 104 << 10
 # Programs that share a multiprocessor: one waits while the other computes.
 PER_SM = 2
 # Fewer tiles than this in a split cost more in the part they leave than they save in waiting.
@@ -307,12 +309,15 @@ def _tile(call: TileCall, device: Device) -> tuple[int, int, int]:
     rows, head_dim = call.max_query_len * call.shape.ratio, call.layout.head_dim
     if call.precise:
         return 16, 16, 8
-    pairs = 64 if call.layout.value_bits == 2 and head_dim in (128, 256) else 32
+    if head_dim > 256:
+        wide = rows > 16 and device.shared_bytes >= SHARED_BYTES_OF_512_CHANNELS
+        return 32 if wide else 16, 32, 8
+    pairs = 64 if call.layout.value_bits == 2 and head_dim >= 128 else 32
     if rows <= 16:
-        return 16, pairs, 4 if head_dim <= 256 else 8
-    if rows <= 32 or head_dim > 256:
+        return 16, pairs, 4
+    if rows <= 32:
         return 32, pairs, 8
-    if rows <= 64 or device.shared_bytes < LARGEST_SHARED_BYTES:
+    if rows <= 64 or device.shared_bytes < SHARED_BYTES_OF_128_ROWS:
         return 64, 32, 4
     return 128, 64, 8
 
