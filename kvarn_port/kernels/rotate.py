@@ -20,8 +20,8 @@ FP16_MAX = tl.constexpr(65504.0)
 PART = tl.constexpr(64)
 # To what keys and values are clamped: bfloat16 has no 65,504, and 65,536 is next to it.
 LIMITS = {torch.bfloat16: 65536.0, torch.float16: 65504.0, torch.float32: 65504.0}
-# Parts of rows that a program multiplies, as many as its registers hold. The same for every call of
-# a dtype, so that a row is computed by the same instructions whatever is beside it.
+# Parts of rows that a program reads at once and multiplies, as many as its registers hold. The same
+# for every call of a dtype, so that a row has the same instructions whatever is beside it.
 BLOCK_PARTS = {torch.bfloat16: 256, torch.float16: 256, torch.float32: 128}
 
 
@@ -196,7 +196,7 @@ def rotate(
         tokens, query_heads, key_heads,
         D=head_dim, BLOCK_M=rows, GRAIN=min(grain_bytes(x) for x in (*inputs, *outputs)),
         LIMIT=LIMITS[query.dtype],
-        NATIVE=isinstance(rotate_rows, triton.JITFunction),
+        NATIVE=isinstance(rotate_rows, triton.JITFunction) and torch.version.hip is None,
         num_warps=4 if head_dim == 512 and query.dtype != torch.float32 else 8,
     )  # fmt: skip
 

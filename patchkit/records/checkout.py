@@ -32,11 +32,12 @@ class Checkout:
 def read_checkout(root: Path, sources: Sequence[str], manifest: Manifest | None) -> Checkout:
     """Return the tree as it is; refuse one that is not what was committed.
 
-    Git is asked where the folder has it, else every file is held against the manifest.
+    With a manifest every file is held against it: a copy's git may be of another commit. Else git is
+    asked.
     """
     for source in sources:
         _check_source(root, source)
-    if manifest is not None and not has_git(root):
+    if manifest is not None:
         changed, commit = manifest_changes(root, manifest, sources), manifest.commit
     else:
         head = git(root, "rev-parse", "HEAD") if has_git(root) else None

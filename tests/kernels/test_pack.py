@@ -56,12 +56,12 @@ def check(step: Step, device: str) -> None:
     blocks = filled_blocks(right)
     written = torch.zeros_like(right.tiles, dtype=torch.bool)
     written[blocks, :, : step.layout.tile_bytes] = True
-    # record-of-block-0, head-0-for-all, packs-open-tiles, packs-padded-rows, packs-without-a-page,
+    # record-of-block-0, head-0-for-all, packs-open-tiles, stores-padded-rows, packs-without-a-page,
     # scales-not-written, first-tile-only: bytes that are poison in both, or in neither
     assert torch.equal(one.tiles == other.tiles, written)
     for name in ("ring_keys", "ring_values"):
         # row-of-the-next-position, first-rows-of-a-long-step, stores-without-a-page,
-        # stores-padded-rows, every-program-stores, one-head-is-stored: another row of the ring
+        # stores-padded-rows, every-second-request: another row of the ring
         got, expected = getattr(one, name), getattr(right, name)
         assert torch.equal(got.view(torch.int16), expected.view(torch.int16))
     check_records(step.copy("cpu"), one.tiles, right.tiles, blocks)
@@ -134,7 +134,7 @@ def test_many_uneven_tiles_are_as_near_as_two_orders_of_sums(
             pairs = (halves(each.tiles[block, head], step.layout) for each in (got, right))
             for one, other in zip(*pairs, strict=True):
                 total += apart(one, other)
-    # fast-quotients, fast-deviations, late-ties: another iteration is kept, or scales move
+    # fast-quotients, single-pass-variance, ties-refused: another iteration is kept, or scales move
     assert total.further == 0
     assert total.codes <= 2 * 120 * 128 * head_dim / 1e5
     assert total.scales <= 120 * 3 * (128 + head_dim) / 1e3
@@ -150,6 +150,17 @@ def test_tokens_without_a_page_are_written_nowhere(device: str) -> None:
     check(step, device)
 
 
+def test_a_request_without_a_ring_slot_writes_nothing(device: str) -> None:
+    step = make(Case((64, 64), (64, 64), heads=1, seed=13), device)
+    # views that begin at slot 1, so that slot -1 is memory of the test's own
+    rings = {name: getattr(step, name)[1:] for name in ("ring_keys", "ring_values")}
+    slots = torch.tensor([-1, 2]).to(step.ring_slot)
+    step = replace(step, ring_slot=slots, **rings)
+    assert len(filled_blocks(step)) == 1
+    # stores-padded-rows: a record of a padded request
+    check(step, device)
+
+
 def test_more_requests_than_are_looked_at_at_once_find_their_tiles(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +168,7 @@ def test_more_requests_than_are_looked_at_at_once_find_their_tiles(
     seq_lens, query_lens = (70, 3, 64, 1, 200, 64, 2, 64, 130), (66, 1, 64, 1, 200, 1, 2, 64, 2)
     step = make(Case(seq_lens, query_lens, heads=1, seed=2), device)
     assert len(filled_blocks(step)) == 7
-    # request-not-looked-for, requests-counted-anew: programs of other requests or none
+    # requests-counted-anew: programs of other requests or none
     check(step, device)
 
 
@@ -167,7 +178,7 @@ def test_a_launch_for_longer_queries_writes_the_same_bytes(device: str) -> None:
     other = one.copy(device)
     pack(**one.arguments())
     pack(**replace(other, max_query_len=2048).arguments())
-    # request-not-looked-for: the programs of requests and tiles are found in another way
+    # first-tile-only: the programs of requests and tiles are found in another way
     assert torch.equal(one.tiles, other.tiles)
     assert torch.equal(one.ring_keys.view(torch.int16), other.ring_keys.view(torch.int16))
 
@@ -224,7 +235,7 @@ def test_addresses_past_two_to_the_31_give_the_same_bytes(what: str, gpu: str) -
     far = spread_out(near, what, gpu)
     pack(**near.arguments())
     pack(**far.arguments())
-    # int32-block, int32-slot, int32-token: other bytes, or a crash
+    # offsets in 32 bits: other bytes, or a crash
     assert torch.equal(far.tiles, near.tiles)
     for name in ("ring_keys", "ring_values"):
         got, expected = getattr(far, name), getattr(near, name)

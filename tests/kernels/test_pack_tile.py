@@ -1,6 +1,6 @@
 """The device functions of `pack` alone: scales of a tile, rounding and packing of a balanced one.
 
-Each comparison names mutations of `mutations_kvarn_pack.py` that it is to catch.
+Each comparison names mutations of `mutations_kvarn_pack.py` that it is to catch, without "kernel-".
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_a_balanced_tile_has_the_bytes_of_the_reference(
     rows = tile.T.contiguous() if axis == 0 else tile
     codes, right_step, right_low = (x[0] for x in round_to_nearest(rows[None], bits))
     # step-of-all-codes, step-without-a-floor, rounds-down, rounds-half-up, fast-quotients,
-    # nibbles-exchanged, pairs-exchanged, highest-code-dropped
+    # nibbles-exchanged, pairs-exchanged
     assert torch.equal(octets, pack_codes(codes, bits))
     assert torch.equal(step, right_step)
     assert torch.equal(low, right_low)

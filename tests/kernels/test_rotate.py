@@ -1,6 +1,6 @@
 """The rotation held against x · H in float64, on a GPU or interpreted.
 
-Each comparison names mutations of `mutations_kvarn_pack.py` that it is to catch.
+Each comparison names mutations of `mutations_kvarn_pack.py` that it is to catch, without "kernel-".
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def worst(x: torch.Tensor, got: torch.Tensor, *, sanitised: bool) -> float:
 def test_rows_are_rotated_within_their_bounds(row: dict, device: str) -> None:
     rows = make(row, device)
     for number, (x, got) in enumerate(zip(rows.inputs, rows.rotated(), strict=True)):
-        # sign-of-three-bits, butterflies-without-minus, half-of-the-parts, scale-of-a-part,
+        # sign-of-three-bits, butterflies-without-minus, scale-of-a-part, rows-unmasked,
         # value-of-key, key-heads-for-queries, parts-exchanged: other numbers
         assert worst(x, got, sanitised=number > 0) <= 1
         # what lies between the rows is as it was
@@ -166,6 +166,7 @@ def test_a_row_has_the_same_bits_whatever_is_beside_it(
             assert torch.equal(one[0].view(torch.int16), other[token].view(torch.int16))
 
 
+@pytest.mark.gpu
 def test_tokens_past_two_to_the_31_are_read_and_written(gpu: str) -> None:
     step = 2**31 // 2 + 64
     x = torch.randn(3, 1, 64, generator=torch.Generator().manual_seed(0)).half().to(gpu)
@@ -175,7 +176,7 @@ def test_tokens_past_two_to_the_31_are_read_and_written(gpu: str) -> None:
     views[1].copy_(x)
     near = torch.empty_like(x)
     rotate(views[0], views[1], x, views[2], views[3], near)
-    # int32-token: other rows, or a crash
+    # offsets in 32 bits: other rows, or a crash
     assert torch.equal(views[2], near)
     assert torch.equal(views[3], near)
 

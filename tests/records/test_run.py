@@ -269,6 +269,21 @@ def test_a_copy_is_held_against_the_manifest_and_gives_the_same_digests(
 
 
 @pytest.mark.usefixtures("gpu")
+def test_a_copy_whose_git_is_of_another_commit_is_held_against_the_manifest(
+    project: Path, tmp_path: Path
+) -> None:
+    commit = written(project)[1]["commit"]
+    listed = tmp_path / "manifest.json"
+    listed.write_text(format_manifest(make_manifest(project)))
+    git = ["git", "-C", str(project), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "rm", "-q", "--cached", "bench.py"], check=True)
+    subprocess.run([*git, "commit", "-qm", "another"], check=True)
+    with pytest.raises(PatchkitError, match="not what was committed"):
+        begin(project)
+    assert written(project, manifest=listed)[1]["commit"] == commit
+
+
+@pytest.mark.usefixtures("gpu")
 def test_a_copy_that_differs_from_the_manifest_is_refused(copied: tuple[Path, Path]) -> None:
     copy, listed = copied
     with pytest.raises(PatchkitError, match="no git checkout and no manifest"):

@@ -149,7 +149,8 @@ def judge(case: Case, reference: dict[str, Any], other: dict[str, Any]) -> dict[
         ok = bool(found.differences) and {d.request for d in found.differences} == {"far"}
         faults += [] if ok else [f"swapped scales went unnoticed or elsewhere: {problems}"]
         problems = []
-    problems += faults + faults_of_run(other, verify=True, graphs=case.graphs)
+    share = 0.0 if case.swap else 0.5
+    problems += faults + faults_of_run(other, verify=True, graphs=case.graphs, share=share)
     return {
         "case": case.name, "ok": not problems, "problems": problems,
         **summary(found, bound), "induced": induced_share(reference),

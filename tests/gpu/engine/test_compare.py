@@ -139,6 +139,11 @@ def test_a_run_past_verify_is_a_fault() -> None:
     found = {"drafting": GOOD, "captured": {"verify": 0}, "steps": steps(2, 2, 0, 0)}
     said = ["1 of 3 decoding steps went through verify"]
     assert faults_of_run(found, verify=True, graphs=False) == said
+    # the control asks for one step, whatever share that is
+    assert faults_of_run(found, verify=True, graphs=False, share=0.0) == []
+    none = found | {"steps": steps(2, 0, 0)}
+    said = ["0 of 2 decoding steps went through verify"]
+    assert faults_of_run(none, verify=True, graphs=False, share=0.0) == said
     said = ["0 calls while capturing, 2 steps replayed"]
     assert faults_of_run(found, verify=True, graphs=True) == said
     found = {"drafting": GOOD, "captured": {"verify": 4}, "steps": steps(2, 2, 2)}
