@@ -26,22 +26,23 @@ SPLITS_AT_ONCE = (4, 16, 64, 128)
 
 
 @triton.jit
-def _signs(N: tl.constexpr):
-    """[N, N] float32: -1 where the bits that both indices have are odd in number, else 1."""
+def _is_odd(N: tl.constexpr):
+    """[N, N]: whether the bits that both indices have are odd in number, where H is negative."""
     both = tl.arange(0, N)[:, None] & tl.arange(0, N)[None, :]
     both = both ^ (both >> 4)
     both = both ^ (both >> 2)
     both = both ^ (both >> 1)
-    return 1.0 - 2.0 * (both & 1).to(tl.float32)
+    return (both & 1) > 0
 
 
 @triton.jit
 def rotated_back(x, D: tl.constexpr, LOW: tl.constexpr):
     """x H of [D] float32; LOW: into how many channels its index is cut, D / LOW of them."""
     high: tl.constexpr = D // LOW
-    x = x.reshape(high, LOW)
-    x = tl.sum(x[:, :, None] * _signs(LOW)[None, :, :], 1)
-    x = tl.sum(x[:, None, :] * _signs(high)[:, :, None], 0)
+    # chosen, not multiplied: Triton makes a dot of a sum of products, in TF32
+    x = x.reshape(high, LOW)[:, :, None]
+    x = tl.sum(tl.where(_is_odd(LOW)[None, :, :], -x, x), 1)[:, None, :]
+    x = tl.sum(tl.where(_is_odd(high)[:, :, None], -x, x), 0)
     return x.reshape(D) * (D**-0.5)
 
 

@@ -32,8 +32,8 @@ class Checkout:
 def read_checkout(root: Path, sources: Sequence[str], manifest: Manifest | None) -> Checkout:
     """Return the tree as it is; refuse one that is not what was committed.
 
-    With a manifest every file is held against it: a copy's git may be of another commit. Else git is
-    asked.
+    With a manifest every file is held against it: a copy's git may be of another commit. Else git
+    is asked.
     """
     for source in sources:
         _check_source(root, source)

@@ -197,7 +197,7 @@ MUTATIONS = (
         "if i >= tl.load(query_start_ptr + request + 1) - start:",
         "if i > tl.load(query_start_ptr + request + 1) - start:",
     ),
-    _mutation("not-rotated-back", COMBINE, "1.0 - 2.0 * (both & 1)", "1.0 - 0.0 * (both & 1)"),
+    _mutation("not-rotated-back", COMBINE, "return (both & 1) > 0", "return (both & 1) > 1"),
     _mutation("rotated-by-wrong-bits", COMBINE, "both ^ (both >> 2)", "both ^ (both >> 3)"),
     _mutation("output-too-large", COMBINE, "(D**-0.5)", "(D**-0.5 * 1.005)"),
 )
