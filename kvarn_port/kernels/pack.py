@@ -14,8 +14,9 @@ import triton
 import triton.language as tl
 
 from ..layout import TileLayout
+from ..reference.normalise import MODES
 from .normalise import inverse_scales, single, whole
-from .pack_call import MODES, check
+from .pack_call import check
 from .rotate import grain_bytes
 from .round_pack import codes, limits, packed, to_float16
 

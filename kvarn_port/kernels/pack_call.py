@@ -6,8 +6,6 @@ import torch
 
 from ..layout import TileLayout
 
-MODES = ("reference", "prescaled", "robust")
-
 
 def check(
     tiles: torch.Tensor,

@@ -68,6 +68,15 @@ def test_the_control_is_shown_where_only_the_swapped_request_differs() -> None:
     assert line["ok"] is False
 
 
+def test_a_control_drafts_little_once_it_copies_no_more() -> None:
+    """Caught: half of the steps asked of a control too; one of three asked of a pair."""
+    idle = [{"decoding": True, "verify": 0, "unified": 2}] * 2
+    control = found(2, [1, 7, 3])
+    assert judge(CONTROL, OFF, control | {"steps": control["steps"] + idle})["ok"] is True
+    line = judge(EAGER, OFF, ON | {"steps": ON["steps"] + idle})
+    assert line["problems"] == ["1 of 3 decoding steps went through verify"]
+
+
 def test_a_control_past_the_kernel_is_not_shown() -> None:
     """Caught: the path of a control not looked at."""
     line = judge(CONTROL, OFF, found(0, [1, 7, 3]))
