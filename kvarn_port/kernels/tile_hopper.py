@@ -2,8 +2,8 @@
 
 part_out = sum of 2^(s - part_max) v, part_sum = sum of 2^(s - part_max), s = log2(e) scale q.k
 
-Grid: (requests x query tiles, KV heads, splits). Split 0 of a query tile attends to the ring; the
-others share the packed tiles. Both products are transposed, [tokens, rows] = K [tokens, channels]
+Grid: (requests x query tiles, KV heads, splits). Split 0 of a query tile attends to the ring, with
+the last ones too where packed tiles leave them idle; the others share the packed tiles. Both products are transposed, [tokens, rows] = K [tokens, channels]
 q^T and [channels, rows] = V^T p^T: codes are the left operand, which the matrix units take from
 registers, unpacked and dequantised there to float16 (k / T = code A + Z, v = (code A + Z) C: each
 rounded once, values twice), and never return to shared memory. T multiplies scores. The values of
@@ -27,6 +27,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from .tile_call import TileCall
 from .tile_hopper_layouts import accumulator_layout, sum_layout
@@ -50,6 +51,8 @@ from .verify_scratch import Scratch
 
 STAGES = 2
 TILES_PER_SPLIT = 2
+# Splits that share the ring where as many are idle: its 128 rows take longer than two tiles.
+RING_PARTS = 4
 KEY_BYTES = gl.constexpr(256 * 64)  # of the codes of a tile
 VALUE_BYTES = gl.constexpr(128 * 64)
 
@@ -104,7 +107,7 @@ def attend(call: TileCall, plan: Plan, scratch: Scratch) -> None:
         A_K=layout.key_channel_scale, Z_K=layout.key_zero_point, T_K=layout.key_token_scale,
         C_V=layout.value_channel_scale, A_V=layout.value_token_scale, STAGES=plan.stages,
         KC=64 if few else 16, TC=64 if few else 16, W=plan.warps, WGMMA=not few,
-        CAUSAL=call.causal, num_warps=plan.warps,
+        CAUSAL=call.causal, RING_PARTS=RING_PARTS, num_warps=plan.warps, launch_pdl=True,
     )  # fmt: skip
 
 
@@ -199,7 +202,7 @@ def attend_tiles(
     RATIO: gl.constexpr, ROWS: gl.constexpr, N: gl.constexpr, M: gl.constexpr,
     A_K: gl.constexpr, Z_K: gl.constexpr, T_K: gl.constexpr, C_V: gl.constexpr, A_V: gl.constexpr,
     STAGES: gl.constexpr, KC: gl.constexpr, TC: gl.constexpr, W: gl.constexpr,
-    WGMMA: gl.constexpr, CAUSAL: gl.constexpr,
+    WGMMA: gl.constexpr, CAUSAL: gl.constexpr, RING_PARTS: gl.constexpr,
 ):  # fmt: skip
     """Leave the part of one query tile, KV head and split."""
     G: gl.constexpr = 128
@@ -207,6 +210,9 @@ def attend_tiles(
     request = (gl.program_id(0) // tiles).to(gl.int64)
     head = gl.program_id(1)
     split = gl.program_id(2)
+    # before the first access to memory: see tile_hopper_combine.py
+    gdc_wait()
+    gdc_launch_dependents()
     start = gl.load(query_start_ptr + request)
     q_len = gl.load(query_start_ptr + request + 1) - start
     seq_len = gl.load(seq_lens_ptr + request)
@@ -218,18 +224,30 @@ def attend_tiles(
     packed = (seq_len - q_len) // G
     base = (gl.program_id(0) * gl.num_programs(1) + head).to(gl.int64) * splits + split
     base = base * N
-    each = gl.maximum(gl.cdiv(packed, splits - 1), tiles_per_split)
+    each = tiles_per_split
+    if packed > (splits - 1) * each:
+        each = gl.cdiv(packed, splits - 1)
     first = (split - 1) * each
     num = gl.maximum(gl.minimum(each, packed - first), 0)
     if slot < 0:
         num = 0
-    if (split == 0) & (slot >= 0):
+    begin = packed * G
+    share = seq_len - begin
+    ring_part = gl.where(split == 0, 0, splits - split)
+    if (splits >= RING_PARTS) & ((splits - RING_PARTS) * each >= packed):
+        share = gl.cdiv(share, RING_PARTS)
+        begin += ring_part * share
+        in_ring = ring_part < RING_PARTS
+    else:
+        in_ring = split == 0
+    if in_ring & (slot >= 0):
         attend_ring(
             q_ptr, ring_keys_ptr, ring_values_ptr, slot, part_out_ptr, part_max_ptr, part_sum_ptr,
             scale, start, flat, head, q_stride_token, q_stride_head,
             key_stride_slot, key_stride_row, key_stride_head,
             value_stride_slot, value_stride_row, value_stride_head,
-            ring_rows, packed * G, seq_len, q_len, total_rows, base, RATIO, ROWS, M, D, W, CAUSAL,
+            ring_rows, begin, gl.minimum(begin + share, seq_len), seq_len - q_len, total_rows, base,
+            RATIO, ROWS, M, D, W, CAUSAL,
         )  # fmt: skip
         return
     if (num == 0) | (split == 0):

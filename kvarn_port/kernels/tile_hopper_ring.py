@@ -25,16 +25,25 @@ def query_rows(
 
 
 @gluon.jit
+def _rows(n, end, ring_rows, L: gl.constexpr):
+    """The rows of the ring of positions n … n + KEYS - 1, and which of them are before end."""
+    at = gl.arange(0, KEYS, layout=gl.SliceLayout(1, L))
+    row = n % ring_rows + at  # one division: a ring has more than KEYS rows
+    row = gl.where(row < ring_rows, row, row - ring_rows)
+    return row.to(gl.int64)[:, None], (n + at < end)[:, None]
+
+
+@gluon.jit
 def attend_ring(
     q_ptr, ring_keys_ptr, ring_values_ptr, slot, part_out_ptr, part_max_ptr, part_sum_ptr, scale,
     start, flat, head, q_stride_token, q_stride_head,
     key_stride_slot, key_stride_row, key_stride_head,
     value_stride_slot, value_stride_row, value_stride_head,
-    ring_rows, begin, seq_len, q_len, total_rows, base,
+    ring_rows, begin, end, committed, total_rows, base,
     RATIO: gl.constexpr, ROWS: gl.constexpr, M: gl.constexpr, D: gl.constexpr, W: gl.constexpr,
     CAUSAL: gl.constexpr,
 ):  # fmt: skip
-    """Leave the part of positions [begin, seq_len): scores [rows, keys] by mma.sync."""
+    """Leave the part of positions [begin, end): scores [rows, keys] by mma.sync."""
     S: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [1, W], [16, 8])
     rows: gl.constexpr = gl.SliceLayout(1, S)
     B: gl.constexpr = gl.BlockedLayout([1, 8], [1, 32], [W, 1], [1, 0])
@@ -46,33 +55,32 @@ def attend_ring(
     )
     dim = gl.arange(0, D, layout=gl.SliceLayout(0, B))
     q = gl.load(q_ptr + at[:, None] + dim[None, :], mask=ok[:, None], other=0.0)
+    slot = slot.to(gl.int64)
+    wide = head.to(gl.int64)
+    keys_at = ring_keys_ptr + slot * key_stride_slot + wide * key_stride_head + dim
+    values_at = ring_values_ptr + slot * value_stride_slot + wide * value_stride_head + dim
+    here, valid = _rows(begin, end, ring_rows, B)
+    k = gl.load(keys_at[None, :] + here * key_stride_row, mask=valid, other=0.0)
+    # not before: the query and the keys are under way at the same time, then the values
     query = gl.allocate_shared_memory(gl.float16, [M, D], swizzled, q)
+    v = gl.load(values_at[None, :] + here * value_stride_row, mask=valid, other=0.0)
     # keys, then values: nothing else is read meanwhile
     ring = gl.allocate_shared_memory(gl.float16, [KEYS, D], swizzled)
     weights = gl.allocate_shared_memory(gl.float16, [M, KEYS], swizzled)
-    position = seq_len - q_len + (flat + gl.arange(0, M, layout=rows)) // RATIO
+    position = committed + (flat + gl.arange(0, M, layout=rows)) // RATIO
     acc = gl.zeros([M, D], gl.float32, layout=S)
     m = gl.full([M], NOTHING, gl.float32, layout=rows)
     total = gl.zeros([M], gl.float32, layout=rows)
-    slot = slot.to(gl.int64)
-    wide = head.to(gl.int64)
-    keys_at = ring_keys_ptr + slot * key_stride_slot + wide * key_stride_head
-    values_at = ring_values_ptr + slot * value_stride_slot + wide * value_stride_head
-    for n in range(begin, seq_len, KEYS):
-        pos = n + gl.arange(0, KEYS, layout=gl.SliceLayout(1, B))
-        here = (pos % ring_rows).to(gl.int64)[:, None]
-        valid = (pos < seq_len)[:, None]
-        k = gl.load(keys_at + here * key_stride_row + dim[None, :], mask=valid, other=0.0)
-        v = gl.load(values_at + here * value_stride_row + dim[None, :], mask=valid, other=0.0)
+    for n in range(begin, end, KEYS):
         ring.store(k)
         s = gl.zeros([M, KEYS], gl.float32, layout=S)
         for h in gl.static_range(D // 64):
             keys = ring.slice(h * 64, 64, dim=1).permute([1, 0]).load(right)
             s = mma_v2(query.slice(h * 64, 64, dim=1).load(left), keys, s)
         key = n + gl.arange(0, KEYS, layout=gl.SliceLayout(0, S))
-        seen = (key < seq_len)[None, :]
+        seen = (key < end)[None, :]
         if CAUSAL:
-            seen = key[None, :] <= position[:, None]
+            seen = seen & (key[None, :] <= position[:, None])
         s = gl.where(seen, s * scale, NOTHING)
         m_new = gl.maximum(m, gl.max(s, 1))
         p = gl.where(seen, gl.exp2(s - m_new[:, None]), 0.0)
@@ -85,6 +93,10 @@ def attend_ring(
         for h in gl.static_range(KEYS // 16):
             p = weights.slice(h * 16, 16, dim=1).load(left)
             acc = mma_v2(p, ring.slice(h * 16, 16, dim=0).load(right), acc)
+        if n + KEYS < end:
+            here, valid = _rows(n + KEYS, end, ring_rows, B)
+            k = gl.load(keys_at[None, :] + here * key_stride_row, mask=valid, other=0.0)
+            v = gl.load(values_at[None, :] + here * value_stride_row, mask=valid, other=0.0)
     row = gl.arange(0, M, layout=rows)
     ok = (row < ROWS) & (flat + row < total_rows)
     gl.store(part_max_ptr + base + row, m, mask=ok)
