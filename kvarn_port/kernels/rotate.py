@@ -20,9 +20,12 @@ FP16_MAX = tl.constexpr(65504.0)
 PART = tl.constexpr(64)
 # To what keys and values are clamped: bfloat16 has no 65,504, and 65,536 is next to it.
 LIMITS = {torch.bfloat16: 65536.0, torch.float16: 65504.0, torch.float32: 65504.0}
-# Parts of rows that a program reads at once and multiplies, as many as its registers hold. The same
-# for every call of a dtype, so that a row has the same instructions whatever is beside it.
+# Parts of rows that a program reads at once and multiplies: as many as its registers hold; with few
+# in all, as are one product of 4 warps, so that many programs share them. Each 4 warps have products
+# of 64 parts and all 64 columns then, so that a row has the same bits whatever is beside it.
 BLOCK_PARTS = {torch.bfloat16: 256, torch.float16: 256, torch.float32: 128}
+FEW_BLOCK_PARTS = 64
+FEW_PARTS = 8192
 
 
 def _pairwise(kind: str, limit: int) -> str:
@@ -123,7 +126,7 @@ def rotate_rows(
     rv_stride_token, rv_stride_head,
     tokens, query_heads, key_heads,
     D: tl.constexpr, BLOCK_M: tl.constexpr, GRAIN: tl.constexpr, LIMIT: tl.constexpr,
-    NATIVE: tl.constexpr,
+    NATIVE: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
     """Rotate one block of rows of one of the three tensors."""
     block = tl.program_id(0)
@@ -151,8 +154,12 @@ def rotate_rows(
     at = (token * stride_token + head * stride_head)[:, None, None]
     out_at = (token * out_stride_token + head * out_stride_head)[:, None, None]
     dim = (tl.arange(0, D // PART)[:, None] * PART + tl.arange(0, PART)[None, :])[None]
-    x = tl.load(tl.multiple_of(x_ptr + at + dim, (1, 1, GRAIN)), mask=ok, other=0.0)
     signs = _signs(x_ptr.dtype.element_ty if NATIVE else tl.float32)
+    if OVERLAPS:
+        # before the first access to memory: see tile_hopper_combine.py
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
+    x = tl.load(tl.multiple_of(x_ptr + at + dim, (1, 1, GRAIN)), mask=ok, other=0.0)
     if not NATIVE:
         x = x.to(tl.float32)  # the interpreter multiplies the bits of bfloat16, not its values
     if not is_query:
@@ -186,19 +193,29 @@ def rotate(
     _check(query, key, pairs)
     tokens, query_heads, head_dim = query.shape
     key_heads = key.shape[1]
-    rows = BLOCK_PARTS[query.dtype] * PART.value // head_dim
+    parts = head_dim // PART.value
+    few = tokens * (query_heads + 2 * key_heads) * parts <= FEW_PARTS
+    rows = (FEW_BLOCK_PARTS if few else BLOCK_PARTS[query.dtype]) // parts
     grid = triton.cdiv(tokens * query_heads, rows) + 2 * triton.cdiv(tokens * key_heads, rows)
     if not grid:
         return
     inputs, outputs = [pair[0] for pair in pairs.values()], [pair[1] for pair in pairs.values()]
+    native = isinstance(rotate_rows, triton.JITFunction) and torch.version.hip is None
+    overlaps = native and _overlaps(query.device)
     rotate_rows[(grid,)](
         *inputs, *outputs, *(step for x in (*inputs, *outputs) for step in x.stride()[:2]),
         tokens, query_heads, key_heads,
         D=head_dim, BLOCK_M=rows, GRAIN=min(grain_bytes(x) for x in (*inputs, *outputs)),
-        LIMIT=LIMITS[query.dtype],
-        NATIVE=isinstance(rotate_rows, triton.JITFunction) and torch.version.hip is None,
-        num_warps=4 if head_dim == 512 and query.dtype != torch.float32 else 8,
+        LIMIT=LIMITS[query.dtype], NATIVE=native, OVERLAPS=overlaps,
+        num_warps=4 if few or (head_dim == 512 and query.dtype != torch.float32) else 8,
+        **({"launch_pdl": True} if overlaps else {}),
     )  # fmt: skip
+
+
+def _overlaps(device: torch.device) -> bool:
+    """Return whether a kernel may start here while the one before it ends."""
+    has_waits = hasattr(tl.extra.cuda, "gdc_wait")
+    return has_waits and torch.cuda.get_device_capability(device)[0] >= 9
 
 
 def grain_bytes(x: torch.Tensor) -> int:

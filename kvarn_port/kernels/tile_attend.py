@@ -23,6 +23,7 @@ import triton
 import triton.language as tl
 
 from .tile_call import TileCall
+from .tile_combine import combine as combine
 from .tile_unpack import has_ptx, keys_of, lift, pair, values_of
 from .verify_attend import NOTHING
 from .verify_plan import PROGRAMS_PER_SM, Device, Plan, rows_of

@@ -8,14 +8,15 @@ of weights times values in the rotated frame, float32 and not normalised, its ch
 order; `part_max`, its largest score in base 2, -inf for a split without keys (its outputs then stay
 unwritten); `part_sum`, the sum of its weights. Cell (program, row) with program = ((request x
 query tiles + query tile) x KV heads + head) x splits + split; row r of a query tile is query token
-(tile x plan.rows + r) // ratio, head of the group % ratio. The second stage (tile_combine.py)
-weighs them in the order of the splits and rotates back.
+(tile x plan.rows + r) // ratio, head of the group % ratio. The second stage (tile_combine.py,
+tile_hopper_combine.py) weighs them in an order that the plan fixes and rotates back.
 
-A path is a module with a first stage of its own:
+A path is a module with stages of its own:
 
     fits(call: TileCall, device: Device) -> bool            whether it reads such a call here
     choose_plan(call: TileCall, device: Device) -> Plan     query tiles and splits, from maxima
     attend(call: TileCall, plan: Plan, scratch: Scratch) -> None    leaves the parts
+    combine(call: TileCall, plan: Plan, scratch: Scratch) -> None   makes the output of them
 
 A request whose ring slot is negative has parts without keys, and so an output of 0. A split's share
 follows from lengths on the device (`share` in tile_attend.py). Source: kvarn.md 8.1, 11, 13.
@@ -28,7 +29,6 @@ import torch
 from ..layout import TileLayout
 from . import tile_attend
 from .tile_call import TileCall
-from .tile_combine import combine
 from .verify_scratch import Scratch
 
 try:  # Gluon is in Triton 3.6 and later
@@ -111,7 +111,7 @@ def tile_attention(
     plan = chosen.choose_plan(call, scratch.device)
     scratch.check(plan, call.requests, call.shape.num_kv_heads, layout.head_dim)
     chosen.attend(call, plan, scratch)
-    combine(call, plan, scratch)
+    chosen.combine(call, plan, scratch)
     return output
 
 

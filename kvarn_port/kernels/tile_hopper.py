@@ -30,6 +30,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from .tile_call import TileCall
+from .tile_hopper_combine import combine as combine
 from .tile_hopper_layouts import accumulator_layout, sum_layout
 from .tile_hopper_ring import NOTHING, attend_ring, query_rows
 from .tile_hopper_tile import (

@@ -8,7 +8,6 @@ from triton.experimental.gluon.language.nvidia.hopper import mma_v2
 
 # The score of a key that a row does not see: finite, so that no difference of two is NaN.
 NOTHING = gl.constexpr(-1.0e30)
-KEYS = gl.constexpr(64)  # of a step
 
 
 @gluon.jit
@@ -25,7 +24,7 @@ def query_rows(
 
 
 @gluon.jit
-def _rows(n, end, ring_rows, L: gl.constexpr):
+def _rows(n, end, ring_rows, KEYS: gl.constexpr, L: gl.constexpr):
     """The rows of the ring of positions n … n + KEYS - 1, and which of them are before end."""
     at = gl.arange(0, KEYS, layout=gl.SliceLayout(1, L))
     row = n % ring_rows + at  # one division: a ring has more than KEYS rows
@@ -44,6 +43,7 @@ def attend_ring(
     CAUSAL: gl.constexpr,
 ):  # fmt: skip
     """Leave the part of positions [begin, end): scores [rows, keys] by mma.sync."""
+    KEYS: gl.constexpr = 32 if M * 4 > W * 16 else 64  # of a step, as registers allow
     S: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [1, W], [16, 8])
     rows: gl.constexpr = gl.SliceLayout(1, S)
     B: gl.constexpr = gl.BlockedLayout([1, 8], [1, 32], [W, 1], [1, 0])
@@ -59,7 +59,7 @@ def attend_ring(
     wide = head.to(gl.int64)
     keys_at = ring_keys_ptr + slot * key_stride_slot + wide * key_stride_head + dim
     values_at = ring_values_ptr + slot * value_stride_slot + wide * value_stride_head + dim
-    here, valid = _rows(begin, end, ring_rows, B)
+    here, valid = _rows(begin, end, ring_rows, KEYS, B)
     k = gl.load(keys_at[None, :] + here * key_stride_row, mask=valid, other=0.0)
     # not before: the query and the keys are under way at the same time, then the values
     query = gl.allocate_shared_memory(gl.float16, [M, D], swizzled, q)
@@ -94,7 +94,7 @@ def attend_ring(
             p = weights.slice(h * 16, 16, dim=1).load(left)
             acc = mma_v2(p, ring.slice(h * 16, 16, dim=0).load(right), acc)
         if n + KEYS < end:
-            here, valid = _rows(n + KEYS, end, ring_rows, B)
+            here, valid = _rows(n + KEYS, end, ring_rows, KEYS, B)
             k = gl.load(keys_at[None, :] + here * key_stride_row, mask=valid, other=0.0)
             v = gl.load(values_at[None, :] + here * value_stride_row, mask=valid, other=0.0)
     row = gl.arange(0, M, layout=rows)
