@@ -20,9 +20,9 @@ FP16_MAX = tl.constexpr(65504.0)
 PART = tl.constexpr(64)
 # To what keys and values are clamped: bfloat16 has no 65,504, and 65,536 is next to it.
 LIMITS = {torch.bfloat16: 65536.0, torch.float16: 65504.0, torch.float32: 65504.0}
-# Parts of rows that a program reads at once and multiplies: as many as its registers hold; with few
-# in all, as are one product of 4 warps, so that many programs share them. Each 4 warps have products
-# of 64 parts and all 64 columns then, so that a row has the same bits whatever is beside it.
+# Parts of rows that a program reads at once and multiplies: as many as its registers hold; of few
+# in all, 64, so that many programs share them. Either way 4 warps multiply 64 parts at a time by
+# all 64 columns, by the same instructions: a row has the same bits whatever is beside it.
 BLOCK_PARTS = {torch.bfloat16: 256, torch.float16: 256, torch.float32: 128}
 FEW_BLOCK_PARTS = 64
 FEW_PARTS = 8192

@@ -2,12 +2,13 @@
 
 part_out = sum of 2^(s - part_max) v, part_sum = sum of 2^(s - part_max), s = log2(e) scale q.k
 
-Grid: (requests x query tiles, KV heads, splits). Split 0 of a query tile attends to the ring, with
-the last ones too where packed tiles leave them idle; the others share the packed tiles. Both products are transposed, [tokens, rows] = K [tokens, channels]
-q^T and [channels, rows] = V^T p^T: codes are the left operand, which the matrix units take from
-registers, unpacked and dequantised there to float16 (k / T = code A + Z, v = (code A + Z) C: each
-rounded once, values twice), and never return to shared memory. T multiplies scores. The values of
-one tile and the scores of the next are computed in one stretch between two barriers.
+Grid: (requests x query tiles, KV heads, splits). Split 0 of a query tile attends to the ring, the
+last ones too where packed tiles leave them idle; the others share the packed tiles. Both products
+are transposed, [tokens, rows] = K [tokens, channels] q^T and [channels, rows] = V^T p^T: codes are
+the left operand, which the matrix units take from registers, unpacked and dequantised there to
+float16 (k / T = code A + Z, v = (code A + Z) C: each rounded once, values twice), and never return
+to shared memory. T multiplies scores. The values of one tile and the scores of the next are
+computed in one stretch between two barriers.
 
 Few rows go through mma.sync, which takes 8 columns at no more than its share, and two programs of 4
 warps a multiprocessor; 64 rows through wgmma, one program of 8 warps. Source: kvarn.md 2, 11, 13.
@@ -32,7 +33,7 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 from .tile_call import TileCall
 from .tile_hopper_combine import combine as combine
 from .tile_hopper_layouts import accumulator_layout, sum_layout
-from .tile_hopper_ring import NOTHING, attend_ring, query_rows
+from .tile_hopper_ring import NOTHING, attend_ring, query_rows, ring_share
 from .tile_hopper_tile import (
     HALF,
     SLACK,
@@ -52,8 +53,8 @@ from .verify_scratch import Scratch
 
 STAGES = 2
 TILES_PER_SPLIT = 2
-# Splits that share the ring where as many are idle: its 128 rows take longer than two tiles.
-RING_PARTS = 4
+# The ring is halved so often at most, where splits are idle: 128 rows take longer than two tiles.
+RING_HALVINGS = 2
 KEY_BYTES = gl.constexpr(256 * 64)  # of the codes of a tile
 VALUE_BYTES = gl.constexpr(128 * 64)
 
@@ -108,7 +109,7 @@ def attend(call: TileCall, plan: Plan, scratch: Scratch) -> None:
         A_K=layout.key_channel_scale, Z_K=layout.key_zero_point, T_K=layout.key_token_scale,
         C_V=layout.value_channel_scale, A_V=layout.value_token_scale, STAGES=plan.stages,
         KC=64 if few else 16, TC=64 if few else 16, W=plan.warps, WGMMA=not few,
-        CAUSAL=call.causal, RING_PARTS=RING_PARTS, num_warps=plan.warps, launch_pdl=True,
+        CAUSAL=call.causal, RING_HALVINGS=RING_HALVINGS, num_warps=plan.warps, launch_pdl=True,
     )  # fmt: skip
 
 
@@ -203,7 +204,7 @@ def attend_tiles(
     RATIO: gl.constexpr, ROWS: gl.constexpr, N: gl.constexpr, M: gl.constexpr,
     A_K: gl.constexpr, Z_K: gl.constexpr, T_K: gl.constexpr, C_V: gl.constexpr, A_V: gl.constexpr,
     STAGES: gl.constexpr, KC: gl.constexpr, TC: gl.constexpr, W: gl.constexpr,
-    WGMMA: gl.constexpr, CAUSAL: gl.constexpr, RING_PARTS: gl.constexpr,
+    WGMMA: gl.constexpr, CAUSAL: gl.constexpr, RING_HALVINGS: gl.constexpr,
 ):  # fmt: skip
     """Leave the part of one query tile, KV head and split."""
     G: gl.constexpr = 128
@@ -232,23 +233,14 @@ def attend_tiles(
     num = gl.maximum(gl.minimum(each, packed - first), 0)
     if slot < 0:
         num = 0
-    begin = packed * G
-    share = seq_len - begin
-    ring_part = gl.where(split == 0, 0, splits - split)
-    if (splits >= RING_PARTS) & ((splits - RING_PARTS) * each >= packed):
-        share = gl.cdiv(share, RING_PARTS)
-        begin += ring_part * share
-        in_ring = ring_part < RING_PARTS
-    else:
-        in_ring = split == 0
+    in_ring, begin, end = ring_share(packed, seq_len, split, splits, each, G, RING_HALVINGS)
     if in_ring & (slot >= 0):
         attend_ring(
             q_ptr, ring_keys_ptr, ring_values_ptr, slot, part_out_ptr, part_max_ptr, part_sum_ptr,
             scale, start, flat, head, q_stride_token, q_stride_head,
             key_stride_slot, key_stride_row, key_stride_head,
             value_stride_slot, value_stride_row, value_stride_head,
-            ring_rows, begin, gl.minimum(begin + share, seq_len), seq_len - q_len, total_rows, base,
-            RATIO, ROWS, M, D, W, CAUSAL,
+            ring_rows, begin, end, seq_len - q_len, total_rows, base, RATIO, ROWS, M, D, W, CAUSAL,
         )  # fmt: skip
         return
     if (num == 0) | (split == 0):

@@ -3,17 +3,17 @@
 out = (sum of 2^(part_max - top) part_out / sum of 2^(part_max - top) part_sum) H, in float32
 
 Grid: (requests x longest query, query heads). Each group of warps reads every GROUPS-th split, a
-thread the same 4 or 8 channels of them all: loads wait neither for each other nor for anything, and
-splits add up in registers. Groups meet once, in shared memory. Then every warp has all 256 channels,
-8 in a lane; of the sums of +-x over these 8 it takes those that are its own, and butterflies across
-lanes are the rest of H: at most 8 roundings of 2^-24.
+thread 4 or 8 channels, the same of them all: no load waits for another, and splits add up in
+registers. Groups meet once, in shared memory. Then every warp has all 256 channels, 8 in a lane; of
+the sums of +-x over these 8 it takes those that are its own, and butterflies across lanes are the
+rest of H: 8 roundings of 2^-24 at most.
 
 Programmatic dependent launch: this kernel may start while stage 1 still runs, and the kernel behind
-it while this one does. Each of ours waits before its first access to memory that another kernel
-writes or reads, in every program, and lets the next one start only after that. A wait ends when the
-kernel before is complete and its writes are seen; that one has waited itself, so that everything
-before it is complete too: no part is read before it is there, nor overwritten by the next call
-while this one reads it. A kernel that is launched plainly waits for all of us.
+it while this one does. Each of ours waits in every program before its first access to memory that
+another kernel writes or reads, and lets the next one start only then. A wait ends when the kernel
+before is complete and its writes are seen; that one has waited itself, so that everything before it
+is complete too: no part is read before it is there, nor overwritten by the next call while this one
+reads it. A kernel that is launched plainly waits for all of ours.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ def _whole_layout(groups, w):
     """[groups, 256]: 8 channels of every group in a lane, the same in each warp."""
     registers = [[0, 1], [0, 2], [0, 128]] + [[bit, 0] for bit in _bits(groups)]
     lanes = [[0, 4 * bit] for bit in _bits(32)]
-    return gl.DistributedLinearLayout(
-        registers, lanes, [[0, 0]] * len(_bits(w)), [], [groups, 256]
-    )
+    return gl.DistributedLinearLayout(registers, lanes, [[0, 0]] * len(_bits(w)), [], [groups, 256])
 
 
 @gluon.constexpr_function
@@ -124,6 +122,7 @@ def combine_parts(
     max_at, sum_at = part_max_ptr + at, part_sum_ptr + at
     out_at = part_out_ptr + (at * D)[:, None] + channel[None, :]
     STEP: gl.constexpr = GROUPS * BLOCK_M
+    gl.assume(splits > 0)
     gdc_wait()
     gdc_launch_dependents()
     start = gl.load(query_start_ptr + request)
@@ -137,15 +136,15 @@ def combine_parts(
         # every part under way. Else parts wait for maxima, and those of empty splits stay unread.
         for j in gl.static_range(EACH if EAGER else 0):
             ok = (first + j * GROUPS + group < splits)[:, None]
-            parts = parts + (gl.load(out_at + j * STEP * D, mask=ok, volatile=True),)
+            parts += (gl.load(out_at + j * STEP * D, mask=ok, volatile=True),)
         for j in gl.static_range(EACH):
             ok = first + j * GROUPS + group < splits
             m = gl.load(max_at + j * STEP, mask=ok, other=float("-inf"), volatile=True)
-            maxima = maxima + (m,)
-            sums = sums + (gl.load(sum_at + j * STEP, mask=ok, volatile=True),)
+            maxima += (m,)
+            sums += (gl.load(sum_at + j * STEP, mask=ok, volatile=True),)
         for j in gl.static_range(0 if EAGER else EACH):
             ok = (maxima[j] > -1.0e29)[:, None]
-            parts = parts + (gl.load(out_at + j * STEP * D, mask=ok, volatile=True),)
+            parts += (gl.load(out_at + j * STEP * D, mask=ok, volatile=True),)
         new = top
         for j in gl.static_range(EACH):
             new = gl.maximum(new, maxima[j])

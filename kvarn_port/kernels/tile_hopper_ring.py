@@ -24,6 +24,27 @@ def query_rows(
 
 
 @gluon.jit
+def ring_share(
+    packed, seq_len, split, splits, each, G: gl.constexpr, HALVINGS: gl.constexpr
+):  # fmt: skip
+    """Whether a split attends to the ring, and to which positions [begin, end) of it.
+
+    Split 0 does; where `packed` tiles, `each` of them a split, leave the last one or three idle, so
+    do these, and each has a half or a quarter: 2^HALVINGS shares at most.
+    """
+    begin = packed * G
+    halvings = 0
+    for i in gl.static_range(1, HALVINGS + 1):
+        if (splits >= 1 << i) & ((splits - (1 << i)) * each >= packed):
+            halvings = i
+    shares = 1 << halvings
+    rows = (seq_len - begin + shares - 1) >> halvings
+    share = gl.where(split == 0, 0, splits - split)
+    begin += share * rows
+    return share < shares, begin, gl.minimum(begin + rows, seq_len)
+
+
+@gluon.jit
 def _rows(n, end, ring_rows, KEYS: gl.constexpr, L: gl.constexpr):
     """The rows of the ring of positions n … n + KEYS - 1, and which of them are before end."""
     at = gl.arange(0, KEYS, layout=gl.SliceLayout(1, L))

@@ -1,0 +1,155 @@
+"""Both second stages of tile attention, on parts that nothing has computed; what overlaps waits.
+
+A GPU with compute capability 9 runs both; Triton's interpreter runs one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+if None in (importlib.util.find_spec("torch"), importlib.util.find_spec("triton")):
+    pytest.skip("torch or Triton is not installed", allow_module_level=True)
+
+import torch
+
+from kvarn_port.kernels import tile_attention as paths
+from kvarn_port.kernels import tile_combine
+from kvarn_port.kernels.verify_plan import Plan
+from kvarn_port.reference.rotate import hadamard
+
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0:DeprecationWarning"),
+]
+
+ROOT = Path(__file__).parents[2]
+RATIO, HEADS, ROWS, BLOCK_M, D = 3, 2, 6, 8, 256
+QUERIES = (2, 0, 3)  # of three requests; two query tiles of 2 tokens each
+# The last needs several trips of either.
+SPLITS = (2, 5, 33, 66, 150)
+
+
+def combine_of(path: str, device: str):
+    """Return the second stage of a path, or skip."""
+    if path == "pointer":
+        return tile_combine.combine
+    if device == "cpu" or torch.cuda.get_device_capability(device)[0] != 9:
+        pytest.skip("the path for Hopper needs a Hopper GPU")
+    return paths.PATHS[path].combine
+
+
+def made(splits: int, device: str) -> tuple[SimpleNamespace, Plan, SimpleNamespace]:
+    """Return a call of QUERIES, its plan and scratch; empty splits have outputs of NaN."""
+    random = torch.Generator().manual_seed(splits)
+    plan = Plan(
+        block_m=BLOCK_M, block_n=128, rows=ROWS, tiles=2, splits=splits, warps=4, stages=2
+    )  # fmt: skip
+    cells = (plan.programs(len(QUERIES), HEADS), BLOCK_M)
+    top = 20 * torch.randn(cells, generator=random)
+    total = 1 + torch.rand(cells, generator=random)
+    out = torch.randn((*cells, D), generator=random)
+    empty = torch.rand(cells[:1], generator=random) < 0.3
+    top[empty], total[empty], out[empty] = float("-inf"), float("nan"), float("nan")
+    # all of the first query tile of the first request is empty: its rows are 0
+    top[: HEADS * splits] = float("-inf")
+    scratch = SimpleNamespace(
+        part_out=out.flatten().to(device),
+        part_max=top.flatten().to(device),
+        part_sum=total.flatten().to(device),
+    )
+    starts = torch.tensor([0, *QUERIES]).cumsum(0).int()
+    call = SimpleNamespace(
+        shape=SimpleNamespace(num_query_heads=RATIO * HEADS, ratio=RATIO, head_dim=D),
+        output=torch.full((sum(QUERIES) + 1, RATIO * HEADS, D), 7.0, device=device),
+        query_start=starts.to(device),
+        requests=len(QUERIES),
+        max_query_len=max(QUERIES),
+    )
+    return call, plan, scratch
+
+
+def truth(plan: Plan, scratch: SimpleNamespace) -> torch.Tensor:
+    """Return the rows of all tokens in float64."""
+    shape = (len(QUERIES), plan.tiles, HEADS, plan.splits, BLOCK_M)
+    top = scratch.part_max.cpu().double().view(shape)
+    seen = top > float("-inf")
+    most = top.amax(3, keepdim=True).clamp(min=-1e30)
+    weight = torch.where(seen, torch.exp2(top - most), 0.0)
+    total = (torch.where(seen, scratch.part_sum.cpu().double().view(shape), 0.0) * weight).sum(3)
+    out = scratch.part_out.cpu().double().view(*shape, D)
+    out = (torch.where(seen[..., None], out, 0.0) * weight[..., None]).sum(3)
+    out = out / total.clamp(min=1e-30)[..., None] @ hadamard(D)
+    out = out[:, :, :, :ROWS].reshape(len(QUERIES), plan.tiles, HEADS, ROWS // RATIO, RATIO, D)
+    out = out.permute(0, 1, 3, 2, 4, 5).reshape(len(QUERIES), -1, HEADS * RATIO, D)
+    return torch.cat([out[request, :length] for request, length in enumerate(QUERIES)])
+
+
+@pytest.mark.parametrize("splits", SPLITS)
+@pytest.mark.parametrize("path", ["pointer", "hopper"])
+def test_parts_are_weighed_and_rotated_back(path: str, splits: int, device: str) -> None:
+    call, plan, scratch = made(splits, device)
+    combine_of(path, device)(call, plan, scratch)
+    output = call.output.cpu()
+    exact = truth(plan, scratch)
+    # Sums of up to 150 and 256 terms of float32, exp2 and a quotient: below 2^-20 of a row's norm.
+    # Caught: splits that are left out or twice, an empty split's NaN, a wrong sign of H.
+    error = (output[:-1].double() - exact).norm(dim=-1)
+    assert (error <= 2**-20 * exact.norm(dim=-1)).all()
+    assert (exact[0] == 0).all()
+    # a token of no request is left as it was
+    assert (output[-1] == 7).all()
+
+
+COMPILE = """
+import importlib
+from triton import compile
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.experimental.gluon._runtime import GluonASTSource
+
+module, name, source, constants, pointers = {kernel!r}
+kernel = getattr(importlib.import_module("kvarn_port.kernels." + module), name)
+types = {{name: pointers.get(name, "i32") for name in kernel.arg_names}}
+types |= dict.fromkeys(constants, "constexpr")
+made = compile(globals()[source](kernel, types, constants), target=GPUTarget("cuda", 90, 32))
+print(made.asm["ptx"])
+"""
+COMBINE = (
+    "tile_hopper_combine", "combine_parts", "GluonASTSource",
+    {"RATIO": 6, "BLOCK_M": 64, "ROWS": 48, "EACH": 1, "GROUPS": 4, "W": 4, "EAGER": True},
+    {"part_out_ptr": "*fp32", "part_max_ptr": "*fp32", "part_sum_ptr": "*fp32",
+     "query_start_ptr": "*i32", "output_ptr": "*bf16"},
+)  # fmt: skip
+ROTATE = (
+    "rotate", "rotate_rows", "ASTSource",
+    {"D": 256, "BLOCK_M": 16, "GRAIN": 16, "LIMIT": 65536.0, "NATIVE": True, "OVERLAPS": True},
+    {**{f"{name}_ptr": "*bf16" for name in ("query", "key", "value")},
+     **{f"rotated_{name}_ptr": "*fp16" for name in ("query", "key", "value")}},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", [COMBINE, ROTATE], ids=lambda kernel: kernel[1])
+def test_a_kernel_that_may_start_early_waits_before_it_reads_or_writes(kernel: tuple) -> None:
+    """Caught: a load moved before the wait, or the next kernel let go before it."""
+    variables = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    code = COMPILE.format(kernel=kernel)
+    made = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=variables, text=True, capture_output=True
+    )
+    assert made.returncode == 0, made.stderr[-2000:]
+    found = re.findall(
+        r"^\s*(?:@!?%p\d+ )?(griddepcontrol\.\w+|(?:ld|st|red|atom)\.(?:\w+\.)*?global)",
+        made.stdout,
+        re.MULTILINE,
+    )
+    assert found[:2] == ["griddepcontrol.wait", "griddepcontrol.launch_dependents"]
+    assert len(found) > 4
+    assert not any(each.startswith("griddep") for each in found[2:])
