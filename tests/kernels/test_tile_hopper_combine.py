@@ -22,8 +22,12 @@ import torch
 
 from kvarn_port.kernels import tile_attention as paths
 from kvarn_port.kernels import tile_combine
+from kvarn_port.kernels.rotate import rotate
 from kvarn_port.kernels.verify_plan import Plan
 from kvarn_port.reference.rotate import hadamard
+from tests.kernels.run_tile_kernel import scratch_for
+from tests.kernels.tile_caches import make
+from tests.kernels.tile_cases import TileCase
 
 pytestmark = [
     pytest.mark.kernel,
@@ -106,6 +110,45 @@ def test_parts_are_weighed_and_rotated_back(path: str, splits: int, device: str)
     assert (exact[0] == 0).all()
     # a token of no request is left as it was
     assert (output[-1] == 7).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("seq_len", "query_len"), [(4100, 1), (1500, 8), (300, 16)])
+def test_layers_of_a_graph_over_one_scratch_have_the_bits_of_each_alone(
+    seq_len: int, query_len: int, gpu: str
+) -> None:
+    """Caught: a wait that is left out: a query, or parts, of the layer before or behind."""
+    layers = []
+    for seed in range(12):
+        case = TileCase((seq_len,), (query_len,), head_dim=D, kv_heads=4, ratio=6, seed=seed)
+        call = make(case, gpu).call
+        random = torch.Generator(gpu).manual_seed(seed)
+        shape = (query_len, 32, D)
+        x = torch.randn(shape, generator=random, device=gpu, dtype=torch.float32).bfloat16()
+        layers.append((call, x.split((24, 4, 4), 1)))
+    scratch = scratch_for(layers[0][0])
+    # one query and one scratch for all, as layers of a model have them
+    shared = torch.empty_like(x, dtype=torch.float16).split((24, 4, 4), 1)
+
+    def attend(layer: int, output: torch.Tensor) -> None:
+        call, x = layers[layer]
+        rotate(*x, *shared)
+        arguments = vars(call) | {"query": shared[0]}
+        paths.tile_attention(**arguments, output=output, scratch=scratch)
+
+    alone = [torch.empty((query_len, 24, D), device=gpu) for _ in layers]
+    for layer, output in enumerate(alone):
+        attend(layer, output)
+        torch.cuda.synchronize()
+    together = [torch.full_like(output, torch.nan) for output in alone]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for layer, output in enumerate(together):
+            attend(layer, output)
+    for _ in range(20):
+        graph.replay()
+    for one, other in zip(alone, together, strict=True):
+        assert torch.equal(one, other)
 
 
 COMPILE = """
