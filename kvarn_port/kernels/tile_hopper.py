@@ -52,7 +52,7 @@ from .verify_plan import PROGRAMS_PER_SM, Device, Plan, rows_of
 from .verify_scratch import Scratch
 
 STAGES = 2
-TILES_PER_SPLIT = 2
+TILES_PER_SPLIT = 1
 # The ring is halved so often at most, where splits are idle: 128 rows take longer than two tiles.
 RING_HALVINGS = 2
 KEY_BYTES = gl.constexpr(256 * 64)  # of the codes of a tile
