@@ -58,7 +58,8 @@ def _place(program, query_start_ptr, seq_lens_ptr, requests, max_query_len,
 
 @triton.jit
 def _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, committed, ring_rows,
-                ring_stride_row, stride_token, D: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
+                ring_stride_row, stride_token,
+                D: tl.constexpr, ROWS: tl.constexpr, GRAIN: tl.constexpr):  # fmt: skip
     """Store the last rows of a request's step, as many as its ring has, of one head."""
     dim = tl.arange(0, D)
     for first in range(tl.maximum(query_len - ring_rows, 0), query_len, ROWS):
@@ -67,9 +68,10 @@ def _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, commi
         token = (start + i).to(tl.int64)
         slot = tl.load(slot_mapping_ptr + token, mask=is_row, other=-1)
         at = rotated_ptr + (token * stride_token)[:, None] + dim[None, :]
-        x = tl.load(at, mask=is_row[:, None], other=0.0)
+        x = tl.load(tl.multiple_of(at, (1, GRAIN)), mask=is_row[:, None], other=0.0)
         row = ((committed + i) % ring_rows).to(tl.int64) * ring_stride_row
-        tl.store(ring_ptr + row[:, None] + dim[None, :], x, mask=(slot >= 0)[:, None])
+        at = tl.multiple_of(ring_ptr + row[:, None] + dim[None, :], (1, GRAIN))
+        tl.store(at, x, mask=(slot >= 0)[:, None])
 
 
 @triton.jit
@@ -153,17 +155,22 @@ def _pack(
         if is_first:
             tl.debug_barrier()  # all of the tile is read before a row of the ring is written
             _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, committed,
-                        ring_rows, ring_stride_row, stride_token, D, ROWS)  # fmt: skip
+                        ring_rows, ring_stride_row, stride_token, D, ROWS, GRAIN)  # fmt: skip
         if HELD:
             write_record(record_ptr, x, iterations, again, BITS, AXIS, CODES, ROW_SCALE, ZERO_POINT,
                          COLUMN_SCALE, MODE, NATIVE)  # fmt: skip
     elif is_first:
         _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, committed, ring_rows,
-                    ring_stride_row, stride_token, D, ROWS)  # fmt: skip
+                    ring_stride_row, stride_token, D, ROWS, GRAIN)  # fmt: skip
 
 
 @triton.jit(
-    do_not_specialize=["requests", "max_query_len", "ring_rows", "iterations", "again"],
+    # what divides the strides of rows is in GRAIN: one variant serves all that have the same
+    do_not_specialize=[
+        "rk_stride_slot", "rk_stride_row", "rk_stride_head", "rv_stride_slot", "rv_stride_row",
+        "rv_stride_head", "k_stride_token", "k_stride_head", "v_stride_token", "v_stride_head",
+        "requests", "max_query_len", "ring_rows", "iterations", "again",
+    ],
     do_not_specialize_on_alignment=[
         "query_start_ptr", "seq_lens_ptr", "ring_slot_ptr", "slot_mapping_ptr"
     ],
