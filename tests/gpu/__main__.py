@@ -2,7 +2,8 @@
 
 Needs torch, Triton and pytest, no network and no installed patchkit; what needs a vLLM is skipped
 where none is installed, and said to be. Kernel tests run in one process a core, so that kernels
-compile at once into Triton's cache, which all share. Tests that passed are not run again until
+compile at once into Triton's cache, which all share. What fails is told at once. Near its limit a
+part begins no more tests, and says what it did not run. Tests that passed are not run again until
 sources, GPU or versions change. Exit status: 0 all is shown, 3 something failed, 5 something is not
 shown, of which each reason is listed.
 """
@@ -12,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -24,6 +24,7 @@ from tests.bench.kernels.rows import digest
 from tests.bench.kernels.running import cores, facts
 from tests.gpu.outcomes import read
 from tests.gpu.parts import PARTS, Part, Result, status, summary
+from tests.gpu.shares import run_shares
 
 ROOT = Path(__file__).parents[2]
 STATE = ROOT / ".gpu" / "tests"
@@ -43,6 +44,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--no-resume", dest="resume", action="store_false", help="run all anew")
     parser.add_argument("--state", type=Path, default=STATE, metavar="FOLDER", help="kept outcomes")
     parser.add_argument("--limit", type=int, default=LIMIT_S, metavar="SECONDS", help="of a part")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="what is printed goes there too")
     return parser.parse_args(argv)
 
 
@@ -60,13 +62,12 @@ def jobs(part: Part, asked: argparse.Namespace) -> int:
     return max(1, min(cores(), int(free_gb // SHARE_GB)))
 
 
-def pytest_command(part: Part, asked: argparse.Namespace, folder: Path, share: str) -> list[str]:
-    """The pytest of one share, which reads no conftest file but those of its own folder."""
+def pytest_command(part: Part, asked: argparse.Namespace) -> list[str]:
+    """The pytest of each process, which reads no conftest file but those of its own folder."""
     marked = part.marked if asked.device == "cuda" else f"({part.marked}) and not gpu"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.gpu.outcomes", "-m", marked]
     command += ["-p", "no:cacheprovider", f"--confcutdir={part.folder}", "--no-header", "-rN"]
-    command += [f"--outcomes={folder / 'outcomes.jsonl'}", f"--finished={folder / 'finished.txt'}"]
-    command += [f"--share={share}", *(["-k", asked.expression] if asked.expression else [])]
+    command += ["-k", asked.expression] if asked.expression else []
     return [*command, *part.tests]
 
 
@@ -81,60 +82,73 @@ def folder_of(part: Part, asked: argparse.Namespace, known: dict[str, Any]) -> P
     return above / key
 
 
+def say(line: str, log: Path | None) -> None:
+    """Print a line at once, and append it to the log."""
+    print(line, flush=True)
+    if log:
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+
+def passed_before(folder: Path) -> list[str]:
+    """The tests that have passed, those of a run that was cut off among them."""
+    earlier = folder / "passed.txt"
+    done = earlier.read_text(encoding="utf-8").splitlines() if earlier.exists() else []
+    last = read(folder / "outcomes.jsonl")
+    return sorted({*done, *(name for name, (found, _) in last.items() if found == "passed")})
+
+
 def run_part(part: Part, asked: argparse.Namespace, known: dict[str, Any]) -> Result:
     """Run what has not passed yet, and give the outcome of every test."""
     folder = folder_of(part, asked, known)
-    earlier = folder / "passed.txt"
-    done = earlier.read_text(encoding="utf-8").splitlines() if earlier.exists() else []
-    (folder / "outcomes.jsonl").unlink(missing_ok=True)
+    done = passed_before(folder)
+    write_passed(folder, done)
+    start = time.monotonic()
+
+    def run(finished: Sequence[str], many: int) -> tuple[Sequence[int | None], Sequence[str]]:
+        (folder / "outcomes.jsonl").unlink(missing_ok=True)
+        ended = run_shares(
+            pytest_command(part, asked), folder, environment(asked), ROOT, done=finished,
+            many=many, limit=asked.limit - (time.monotonic() - start),
+            tell=lambda line: say(line, asked.log),
+        )  # fmt: skip
+        return ended.codes, ended.left
+
     many = jobs(part, asked)
-    codes = run_shares(part, asked, folder, done, [f"{n}/{many}" for n in range(many)])
+    codes, left = run(done, many)
     outcomes = read(folder / "outcomes.jsonl")
     crowded = [name for name, (_, why) in outcomes.items() if "out of memory" in why.lower()]
-    if crowded and many > 1 and None not in codes:  # not all at once, then: alone
+    if crowded and many > 1 and not left and None not in codes:  # not all at once, then: alone
         kept = {name: found for name, found in outcomes.items() if name not in crowded}
-        (folder / "outcomes.jsonl").unlink()
-        codes = run_shares(part, asked, folder, [*done, *kept], ["0/1"])
+        codes, left = run([*done, *kept], 1)
         outcomes = kept | read(folder / "outcomes.jsonl")
     outcomes = dict.fromkeys(done, ("passed", "")) | outcomes
-    passed = sorted(name for name, (found, _) in outcomes.items() if found == "passed")
-    earlier.write_text("".join(f"{name}\n" for name in passed), encoding="utf-8")
-    return Result(part, outcomes, problem(codes, asked.limit))
+    write_passed(folder, [name for name, (found, _) in outcomes.items() if found == "passed"])
+    return Result(part, outcomes, problem(codes, left, asked.limit), left)
 
 
-def run_shares(
-    part: Part, asked: argparse.Namespace, folder: Path, done: Sequence[str], shares: Sequence[str]
-) -> list[int | None]:
-    """The exit status of each share's process; None of one that ran into the limit."""
-    (folder / "finished.txt").write_text("".join(f"{name}\n" for name in done), encoding="utf-8")
-    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+def write_passed(folder: Path, names: Sequence[str]) -> None:
+    """Keep which tests have passed."""
+    text = "".join(f"{name}\n" for name in sorted(names))
+    (folder / "passed.txt").write_text(text, encoding="utf-8")
+
+
+def environment(asked: argparse.Namespace) -> dict[str, str]:
+    """The environment of each process, a thread each: the cores are shared by as many of them."""
+    found = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     if asked.device == "cpu":
-        environment["TRITON_INTERPRET"] = "1"
-    processes = []
-    for number, share in enumerate(shares):
-        with (folder / f"share-{number}.log").open("w", encoding="utf-8") as log:
-            command = pytest_command(part, asked, folder, share)
-            processes.append(
-                subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
-            )
-    end = time.monotonic() + asked.limit
-    codes: list[int | None] = []
-    for process in processes:
-        try:
-            codes.append(process.wait(max(0.1, end - time.monotonic())))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            codes.append(None)
-    return codes
+        found["TRITON_INTERPRET"] = "1"
+    return found | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-def problem(codes: Sequence[int | None], limit: int) -> str:
-    """What kept shares from their end, if anything did: pytest ends with 0, 1, or 5 (no test)."""
-    if None in codes:
+def problem(codes: Sequence[int | None], left: Sequence[str], limit: int) -> str:
+    """What kept tests from their end, if anything did: pytest ends with 0, 1, or 5 (no test)."""
+    odd = sorted({code for code in codes if code not in (None, 0, 1, 5)})
+    if odd:
+        return f"pytest ended with {odd[0]}: see share-*.log"
+    if None in codes or left:
         return f"not done within {limit} s; run it again, and it goes on"
-    odd = sorted({code for code in codes if code not in (0, 1, 5)})
-    return f"pytest ended with {odd[0]}: see share-*.log" if odd else ""
+    return ""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -159,8 +173,9 @@ def main(argv: Sequence[str]) -> int:
     for part in chosen:
         start = time.monotonic()
         results.append(run_part(part, asked, known))
-        print(f"{part.name}: {time.monotonic() - start:.0f} s", flush=True)
-    print(summary(results, ", ".join(f"{name} {value}" for name, value in known.items())))
+        say(f"{part.name}: {time.monotonic() - start:.0f} s", asked.log)
+    place = ", ".join(f"{name} {value}" for name, value in known.items())
+    say(summary(results, place), asked.log)
     return status(results)
 
 

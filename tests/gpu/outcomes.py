@@ -1,38 +1,80 @@
-"""A pytest plugin that runs one share of the tests and writes what became of each as it ends."""
+"""A pytest plugin for one of several processes that share tests: it takes one that none has taken,
+and writes what became of it as it ends.
+
+Tests are taken in an order without a pattern, and a kernel is compiled by one process while others
+that need the same one wait: neighbours mostly need the same, and would each compile it.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
+import importlib
+import importlib.util
 import json
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+# After such an error every launch of the process fails, which would say nothing of other tests.
+SPOILED = re.compile(r"CUDA error|illegal memory|misaligned address|unspecified launch failure")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Where outcomes go, which tests are done, and which of the others are this process's."""
+    """Where outcomes go, which tests are done, and where it is told which are taken."""
     group = parser.getgroup("outcomes")
     group.addoption("--outcomes", type=Path, help="a line of JSON a test is appended to this file")
     group.addoption("--finished", type=Path, help="a file with a test id a line: not run again")
-    group.addoption("--share", default="0/1", help="every Nth of the other tests, from the Ith")
+    group.addoption("--claims", type=Path, help="a folder with an empty file for each taken test")
+    group.addoption("--until", type=float, help="seconds since 1970 after which no test is begun")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Write only where that is asked for."""
     if config.getoption("--outcomes"):
         config.pluginmanager.register(Outcomes(config), "outcomes-of-a-share")
+        if config.getoption("--claims") and importlib.util.find_spec("triton"):
+            compiler = importlib.import_module("triton.compiler")
+            folder = config.getoption("--claims")
+            compiler.compile = alone(compiler.compile, folder)
+
+
+def alone(compile_kernel: Callable[..., Any], folder: Path) -> Callable[..., Any]:
+    """Return a compile of Triton's that waits where another process compiles the same kernel."""
+
+    def waiting(src: Any, *args: Any, **named: Any) -> Any:
+        text = f"{src.hash()} {args} {named.get('target')} {named.get('options')}"
+        with (folder / f"compile-{_short(text)}").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            return compile_kernel(src, *args, **named)
+
+    return waiting
+
+
+def claim_of(folder: Path, test: str) -> Path:
+    """Return the file that says that a test is taken."""
+    return folder / f"test-{_short(test)}"
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class Outcomes:
-    """The share of one process."""
+    """The tests of one process."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.file = config.getoption("--outcomes")
         finished = config.getoption("--finished")
         lines = finished.read_text(encoding="utf-8").splitlines() if finished else []
         self.finished = set(lines)
-        self.own, self.parts = (int(word) for word in config.getoption("--share").split("/"))
+        self.claims = config.getoption("--claims")
+        self.until = config.getoption("--until")
+        self.spoiled = False
 
     def write(self, test: str, outcome: str, reason: str = "") -> None:
         """Append one outcome."""
@@ -43,13 +85,35 @@ class Outcomes:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Keep the share, dealt in turn: neighbours take alike long."""
-        left = [item for item in items if item.nodeid not in self.finished]
-        kept = left[self.own :: self.parts]
+        """Leave out what is finished; the others in the same order in every process."""
+        kept = [item for item in items if item.nodeid not in self.finished]
         if len(kept) < len(items):
-            chosen = {item.nodeid for item in kept}
-            config.hook.pytest_deselected(items=[i for i in items if i.nodeid not in chosen])
+            gone = [item for item in items if item.nodeid in self.finished]
+            config.hook.pytest_deselected(items=gone)
+        if self.claims:
+            kept.sort(key=lambda item: _short(item.nodeid))
+            names = "".join(f"{item.nodeid}\n" for item in kept)
+            (self.claims / "collected").write_text(names, encoding="utf-8")
         items[:] = kept
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """Leave a test alone that another process has taken, or any once time is up."""
+        if self.spoiled or (self.until and time.time() > self.until) or not self.take(item.nodeid):
+            return True
+        # tests left alone have torn nothing down
+        item.session._setupstate.teardown_exact(item)
+        return None
+
+    def take(self, test: str) -> bool:
+        """Return whether a test is this process's from now on."""
+        if not self.claims:
+            return True
+        try:
+            claim_of(self.claims, test).touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test that ends the process has begun and has no outcome."""
@@ -58,6 +122,7 @@ class Outcomes:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One outcome a test: of its call, or of what came before or after where that failed."""
         if report.failed:
+            self.spoiled |= bool(SPOILED.search(last_line(report)))
             self.write(report.nodeid, "failed", last_line(report))
         elif report.skipped:
             self.write(report.nodeid, "skipped", skip_reason(report))
@@ -88,7 +153,7 @@ def last_line(report: Any) -> str:
 def read(path: Path) -> dict[str, tuple[str, str]]:
     """The last outcome and reason of each test; one that began and did not end has failed."""
     found: dict[str, tuple[str, str]] = {}
-    for entry in _lines(path):
+    for entry in entries(path.read_text(encoding="utf-8") if path.exists() else ""):
         test, outcome = entry["test"], entry["outcome"]
         if outcome == "begun":
             found[test] = ("failed", "the process ended in this test")
@@ -97,8 +162,9 @@ def read(path: Path) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _lines(path: Path) -> Iterator[dict[str, str]]:
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+def entries(text: str) -> Iterator[dict[str, str]]:
+    """What lines of outcomes say."""
+    for line in text.splitlines():
         try:
             yield json.loads(line)
         except json.JSONDecodeError:  # cut off as it was written

@@ -44,11 +44,12 @@ PARTS = (
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a part's tests; `problem` where it did not come to its end."""
+    """What became of a part's tests; `problem` where it did not come to its end, `left` unrun."""
 
     part: Part
     outcomes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     problem: str = ""
+    left: Sequence[str] = ()
 
     def count(self, outcome: str) -> int:
         """How many tests had an outcome."""
@@ -69,6 +70,8 @@ class Result:
         for test, (outcome, reason) in self.outcomes.items():
             if outcome == "failed":
                 lines.append(f"failed: {test}: {reason}")
+        unrun = Counter(test.partition("[")[0] for test in self.left)
+        lines += [f"not run: {count} of {test}" for test, count in sorted(unrun.items())]
         skipped = Counter(why for found, why in self.outcomes.values() if found == "skipped")
         lines += [f"skipped: {count} by: {reason}" for reason, count in skipped.items()]
         if not self.outcomes and not self.problem:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from tests.gpu.outcomes import read
 from tests.gpu.parts import PARTS, Result, status, summary
+from tests.gpu.shares import Ended, run_shares
 
 ROOT = Path(__file__).parents[2]
 PARITY, ALLOCATIONS = PARTS
@@ -73,15 +76,19 @@ def test_ends():
 """
 
 
-def run(folder: Path, share: str = "0/1", finished: str = "", ends: bool = False) -> int:
-    (folder / "test_it.py").write_text(SOURCE.replace("ENDS", str(ends)))
-    (folder / "finished.txt").write_text(finished)
+def command_in(folder: Path, source: str = SOURCE, *, ends: bool = False) -> list[str]:
+    (folder / "test_it.py").write_text(source.replace("ENDS", str(ends)))
+    (folder / "none.ini").write_text("[pytest]\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.gpu.outcomes"]
     command += ["-p", "no:cacheprovider", f"--rootdir={folder}", "-c", str(folder / "none.ini")]
+    return [*command, str(folder)]
+
+
+def run(folder: Path, finished: str = "", ends: bool = False) -> int:
+    (folder / "finished.txt").write_text(finished)
+    command = command_in(folder, ends=ends)
     command += [f"--outcomes={folder / 'out.jsonl'}", f"--finished={folder / 'finished.txt'}"]
-    (folder / "none.ini").write_text("[pytest]\n")
-    done = subprocess.run([*command, f"--share={share}", str(folder)], cwd=ROOT, check=False)
-    return done.returncode
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 def test_each_test_has_one_outcome_with_its_reason(tmp_path: Path) -> None:
@@ -101,14 +108,91 @@ def test_a_test_that_ends_the_process_has_failed(tmp_path: Path) -> None:
     assert found["test_it.py::test_ends"] == ("failed", "the process ended in this test")
 
 
-def test_shares_are_all_tests_and_none_twice(tmp_path: Path) -> None:
-    names = []
-    for share in ("0/3", "1/3", "2/3"):
-        (tmp_path / "out.jsonl").unlink(missing_ok=True)
-        run(tmp_path, share)
-        names += read(tmp_path / "out.jsonl")
-    assert len(names) == 8
-    assert len(set(names)) == 8
+def shared(
+    folder: Path, command: list[str], many: int, limit: float = 60
+) -> tuple[Ended, list[str], list[str]]:
+    """What became of a run in several processes, the tests in their order, and what was told."""
+    told: list[str] = []
+    ended = run_shares(
+        command, folder, dict(os.environ), ROOT, done=[], many=many, limit=limit, tell=told.append
+    )
+    lines = (folder / "outcomes.jsonl").read_text(encoding="utf-8").splitlines()
+    begun = [found["test"] for found in map(json.loads, lines) if found["outcome"] == "begun"]
+    return ended, begun, told
+
+
+def test_processes_run_all_tests_and_none_twice(tmp_path: Path) -> None:
+    ended, begun, told = shared(tmp_path, command_in(tmp_path), 3)
+    assert len(ended.codes) == 3
+    assert ended.left == []
+    assert len(begun) == len(set(begun)) == 8
+    assert sorted(told) == [
+        "failed: test_it.py::test_fails: assert 1 == 2",
+        "failed: test_it.py::test_teardown: ValueError: afterwards",
+    ]
+
+
+def test_what_is_left_where_a_process_dies_is_run_by_another(tmp_path: Path) -> None:
+    ended, begun, _ = shared(tmp_path, command_in(tmp_path, ends=True), 1)
+    assert 9 in ended.codes
+    assert ended.left == []
+    assert len(begun) == 8
+
+
+SPOILS = """
+import pytest
+@pytest.mark.parametrize("n", range(6))
+def test_spoils(n): raise RuntimeError("CUDA error: an illegal memory access")
+"""
+
+
+def test_a_process_whose_device_is_lost_takes_no_more_tests(tmp_path: Path) -> None:
+    ended, begun, _ = shared(tmp_path, command_in(tmp_path, SPOILS), 2)
+    assert len(ended.codes) == 6  # two processes three times, with a test each
+    assert len(begun) == 6
+
+
+SLOW = """
+import time
+import pytest
+@pytest.mark.parametrize("n", range(40))
+def test_slow(n): time.sleep(0.5)
+"""
+
+
+def test_near_the_limit_no_test_is_begun_and_what_is_left_is_known(tmp_path: Path) -> None:
+    ended, begun, _ = shared(tmp_path, command_in(tmp_path, SLOW), 2, limit=8)
+    assert set(ended.codes) <= {0, 5}
+    assert len(ended.left) == 40 - len(begun)
+    assert 0 < len(begun) < 40
+    result = Result(PARITY, read(tmp_path / "outcomes.jsonl"), "not done", ended.left)
+    assert f"not run: {len(ended.left)} of test_it.py::test_slow" in result.reasons()
+
+
+KERNEL = """
+import pytest
+from pathlib import Path
+from tests.gpu.outcomes import alone
+class Source:
+    def hash(self): return "kernel"
+@pytest.mark.parametrize("n", range(4))
+def test_compiles(n):
+    compiled = Path(__file__).with_name("compiled")
+    def compile_kernel(src, options):
+        import time
+        if compiled.exists(): return
+        time.sleep(1)  # the others begin meanwhile
+        assert not compiled.exists()
+        compiled.touch()
+    alone(compile_kernel, Path(__file__).parent / "claims")(Source(), options={})
+"""
+
+
+def test_a_kernel_that_several_tests_need_is_compiled_once(tmp_path: Path) -> None:
+    ended, begun, told = shared(tmp_path, command_in(tmp_path, KERNEL), 4)
+    assert len(begun) == 4
+    assert told == []
+    assert not ended.left
 
 
 def test_what_is_finished_is_not_run_again(tmp_path: Path) -> None:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 
 import pytest
+
+
+def pytest_configure() -> None:
+    """Leave torch a thread: on cores that processes share, threads of each wait for the others.
+
+    With two threads a process on two cores some tests of a tenth of a second took six.
+    """
+    if importlib.util.find_spec("torch"):
+        import torch
+
+        torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
