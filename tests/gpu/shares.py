@@ -66,10 +66,10 @@ def run_shares(
     """Run a pytest's tests in `many` processes, and again what is left where all have died.
 
     done: tests that are not run
-    limit: in seconds; none is begun in the last MARGIN_S of it, or in its last tenth
+    limit: in seconds; none is begun in the last MARGIN_S of it, or in its last third
     """
     end = time.monotonic() + limit
-    until = time.time() + limit - min(MARGIN_S, limit / 10)
+    until = time.time() + limit - min(MARGIN_S, limit / 3)
     claims = folder / "claims"
     shutil.rmtree(claims, ignore_errors=True)
     claims.mkdir()
