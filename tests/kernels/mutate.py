@@ -1,8 +1,9 @@
 """Says which test catches each of the mutations of `mutations*.py`: python -m tests.kernels.mutate
 
 Each is made in a copy of the kernels, and tests are run on it, the quick ones before the rest,
-until one fails: through Triton's interpreter, or with --gpu those of path "int8" on a Hopper GPU,
-several at a time. Names of mutations may be given; --plan prints what would be run.
+until one fails: through Triton's interpreter, or with --gpu, on a Hopper GPU, several at a time,
+those of what the interpreter does not run. Names of mutations may be given; --plan prints what
+would be run.
 
 What is caught fails a comparison, overflows, kills its process or never ends. The exit status is 1
 where one survives; where one does not run at all, which shows nothing; and where the text that it
@@ -29,13 +30,20 @@ from tests.kernels.mutations import MUTATIONS, Mutation
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = {"cpu": 900, "gpu": 90}
-AT_ONCE_ON_GPU = 12
-# Of KVarN: each part has a file of its own.
-KVARN_MUTATIONS = tuple(
-    mutation
-    for path in sorted(Path(__file__).parent.glob("mutations_kvarn_*.py"))
-    for mutation in importlib.import_module(f"tests.kernels.{path.stem}").MUTATIONS
-)
+AT_ONCE_ON_GPU = 15
+
+
+def _tables(pattern: str, name: str) -> tuple[Mutation, ...]:
+    """Return the mutations of a name in the files of a pattern: each part has one of its own."""
+    return tuple(
+        mutation
+        for path in sorted(Path(__file__).parent.glob(pattern))
+        for mutation in getattr(importlib.import_module(f"tests.kernels.{path.stem}"), name)
+    )
+
+
+KVARN_MUTATIONS = _tables("mutations_kvarn_*.py", "MUTATIONS")
+GPU_MUTATIONS = (*HOPPER_MUTATIONS, *_tables("mutations_gpu_*.py", "MUTATIONS"))
 REFERENCE = "tests/kernels/test_verify_reference.py"
 PARITY = "tests/kernels/test_verify_attention.py"
 # Heads of 64, few to a key head: most mistakes show in these within seconds.
@@ -45,7 +53,10 @@ CAUGHT = re.compile(
     r"assert|AssertionError|Failed: DID NOT RAISE|.*RuntimeWarning|exit status|not done"
 )
 # With --gpu, beside the mutations: what fails without any of them shows nothing.
-UNCHANGED = Mutation("nothing changed", "kvarn_port/__init__.py", "", "", count=0, gpu=True)
+UNCHANGED = (
+    Mutation("nothing changed", "kvarn_port/__init__.py", "", "", count=0, gpu=True),
+    *_tables("mutations_gpu_*.py", "UNCHANGED"),
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +85,7 @@ def mutated(source: str, mutation: Mutation) -> str:
 def stages(mutation: Mutation) -> list[tuple[str, ...]]:
     """Return what pytest is asked for on a mutation, one after the other until a test fails."""
     if mutation.gpu:
-        return [("-m", "kernel", *(f"{PARITY}::{name}" for name in HANDFUL))]
+        return [("-m", "kernel", *(mutation.tests or [f"{PARITY}::{name}" for name in HANDFUL]))]
     marked = ("-m", "kernel and not gpu")
     if mutation.tests:
         return [(*marked, file) for file in mutation.tests]
@@ -147,7 +158,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     """Return what the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m tests.kernels.mutate", description=__doc__)
     parser.add_argument("names", nargs="*", help="of mutations; all where none is given")
-    parser.add_argument("--gpu", action="store_true", help="those of path int8, on a Hopper GPU")
+    parser.add_argument("--gpu", action="store_true", help="those that take a Hopper GPU")
     parser.add_argument("--plan", action="store_true", help="print what would be run")
     return parser.parse_args(argv)
 
@@ -157,7 +168,7 @@ def main(argv: Sequence[str]) -> int:
     asked = arguments(argv)
     chosen = [
         mutation
-        for mutation in (*MUTATIONS, *HOPPER_MUTATIONS, *KVARN_MUTATIONS)
+        for mutation in (*MUTATIONS, *GPU_MUTATIONS, *KVARN_MUTATIONS)
         if mutation.gpu == asked.gpu and (not asked.names or mutation.name in asked.names)
     ]
     for mutation in chosen:
@@ -170,10 +181,10 @@ def main(argv: Sequence[str]) -> int:
         print("there is no Hopper GPU; nothing was shown")
         return 5
     many = min(AT_ONCE_ON_GPU, os.cpu_count() or 1) if asked.gpu else os.cpu_count()
-    right = {UNCHANGED.name: "survived"}
+    right = {unchanged.name: "survived" for unchanged in UNCHANGED}
     failed = 0
     with ThreadPoolExecutor(many) as pool:
-        tried = [UNCHANGED, *chosen] if asked.gpu else chosen
+        tried = [*UNCHANGED, *chosen] if asked.gpu else chosen
         trials = {pool.submit(trial, mutation): mutation for mutation in tried}
         for done in as_completed(trials):
             name, found = trials[done].name, done.result()

@@ -11,19 +11,23 @@ import pytest
 from tests.kernels.cases import hopper_cases
 from tests.kernels.hopper_mutations import HANDFUL, HOPPER_MUTATIONS
 from tests.kernels.mutate import (
+    GPU_MUTATIONS,
     KVARN_MUTATIONS,
     PARITY,
     QUICK,
     REFERENCE,
     ROOT,
+    UNCHANGED,
     Found,
     mutated,
     parsed,
     stages,
 )
 from tests.kernels.mutations import MUTATIONS, Mutation
+from tests.kernels.tile_cases import hopper_cases as tile_hopper_cases
+from tests.kernels.tile_cases import small_cases as tile_cases
 
-ALL = (*MUTATIONS, *HOPPER_MUTATIONS, *KVARN_MUTATIONS)
+ALL = (*MUTATIONS, *GPU_MUTATIONS, *KVARN_MUTATIONS)
 SOME = Mutation("some", "a.py", "1 + 2", "1 - 2")
 
 
@@ -81,8 +85,19 @@ def test_on_a_gpu_each_is_tried_with_a_handful_of_the_cases_of_its_path() -> Non
     assert [name.removeprefix(f"{PARITY}::") for name in asked[2:]] == list(HANDFUL)
     ids = {f"[{case}]" for case in hopper_cases()}
     assert {name[name.index("[") :] for name in HANDFUL[1:]} <= ids
-    assert all(mutation.gpu for mutation in HOPPER_MUTATIONS)
-    assert not any(mutation.gpu for mutation in MUTATIONS)
+    assert all(mutation.gpu for mutation in GPU_MUTATIONS)
+    assert not any(mutation.gpu for mutation in (*MUTATIONS, *KVARN_MUTATIONS))
+
+
+def test_on_a_gpu_those_of_tiles_are_tried_with_calls_that_there_are() -> None:
+    cases = [*tile_hopper_cases(), *tile_cases()]
+    ids = {f"[{case}]" for case in cases}
+    listed = [mutation for mutation in GPU_MUTATIONS if mutation.name.startswith("tile-gpu-")]
+    named = {test for mutation in listed for test in mutation.tests}
+    assert all(stages(mutation) == [("-m", "kernel", *mutation.tests)] for mutation in listed)
+    assert {test[test.index("[") :] for test in named} <= ids
+    # what is asked of a mistake is asked of no mistake as well
+    assert named <= {test for unchanged in UNCHANGED for test in unchanged.tests}
 
 
 @pytest.mark.parametrize(

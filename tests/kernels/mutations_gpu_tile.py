@@ -1,0 +1,246 @@
+"""Mistakes in tile attention that only a GPU runs, as data; `mutate.py --gpu` tries them.
+
+Those of the path for Hopper, in Gluon, and of the assembly by which path "pointer" unpacks codes.
+Each names the calls that are to show it, in their order: every call compiles a kernel or two.
+
+Layouts have none: registers that do not lie as the next product reads them are refused where they
+are converted (`assert_trivial`), so that such a kernel is not made. Nor have masks of rows past
+those that are used: no one reads their cells.
+"""
+
+from __future__ import annotations
+
+from tests.kernels.mutations import KERNELS, Mutation
+
+TESTS = "tests/kernels/test_tile_attention.py"
+HOPPER = KERNELS + "tile_hopper.py"
+TILE = KERNELS + "tile_hopper_tile.py"
+RING = KERNELS + "tile_hopper_ring.py"
+UNPACK = KERNELS + "tile_unpack.py"
+
+
+def _hopper(case: str) -> str:
+    return f"{TESTS}::test_the_path_for_hopper_is_within_its_bounds[{case},halves,hopper]"
+
+
+def _short(case: str) -> str:
+    return f"{TESTS}::test_a_short_call_is_within_its_bounds[{case},halves,any]"
+
+
+# 8 rows, by mma.sync, four tiles in a split; 32 rows, whose ring takes two steps and wraps.
+FEW_LONG = _hopper("[16000]x[1],k4v2_g128,D256,8x8heads,padded,steep,causal,bfloat16")
+FEW_RING = _hopper("[1500]x[5],k4v2_g128,D256,4x6heads,padded,huge-token,causal,float32")
+# 64 rows, by wgmma: 18 tiles in a split of peaked scores, several query tiles; one query tile.
+MANY_LONG = _hopper("[9000]x[21],k4v2_g128,D256,8x8heads,heads-apart,peaked,causal,float16")
+MANY_SHORT = _hopper("[700,8]x[8,8],k4v2_g128,D256,4x6heads,padded,peaked,causal,float32")
+ALL_SEEN = _hopper("[37,1000,4321]x[5,5,5],k4v2_g128,D256,4x6heads,dense,normal,all,float16")
+LONG, SHORT = (FEW_LONG, MANY_LONG), (FEW_RING, MANY_SHORT)
+TWO_BITS = _short("[129,259]x[1,3],k4v2_g128,D128,2x6heads,padded,huge-token,all,float32")
+FOUR_BITS = _short("[131]x[2],k4v4_g128,D256,2x6heads,padded,steep,all,float32")
+
+
+def _mutation(name: str, file: str, old: str, new: str, tests: tuple[str, ...] = LONG) -> Mutation:
+    return Mutation(f"tile-gpu-{name}", file, old, new, gpu=True, tests=tests)
+
+
+def _unchanged(name: str, *tests: str) -> Mutation:
+    return Mutation(name, "kvarn_port/__init__.py", "", "", count=0, gpu=True, tests=tests)
+
+
+# What fails without any mistake shows nothing: a run of all that is asked of the others.
+UNCHANGED = (
+    _unchanged("nothing changed in tiles of few rows", FEW_LONG, FEW_RING, ALL_SEEN),
+    _unchanged("nothing changed in tiles of many rows", MANY_LONG, MANY_SHORT),
+    _unchanged("nothing changed in assembly", TWO_BITS, FOUR_BITS),
+)
+
+MUTATIONS = (
+    # splits and copies
+    _mutation(
+        "split-skips-a-tile", HOPPER, "first = (split - 1) * each", "first = split * (each + 1)"
+    ),
+    _mutation("split-overlaps", HOPPER, "gl.minimum(each, packed", "gl.minimum(each + 1, packed"),
+    _mutation(
+        "codes-of-the-first-head",
+        HOPPER,
+        "key_desc, [page, head, 0, 0], key_bar.index(i)",
+        "key_desc, [page, 0, 0, 0], key_bar.index(i)",
+    ),
+    _mutation("keys-of-the-tile-before", HOPPER, "table + i + STAGES, mask", "table + i, mask"),
+    _mutation(
+        "values-of-the-tile-before",
+        HOPPER,
+        "table + i + STAGES - 1, mask",
+        "table + i + STAGES - 2, mask",
+    ),
+    _mutation(
+        "scales-of-the-tile-before",
+        HOPPER,
+        "page = gl.load(table + i + 3, mask=i + 3 < num",
+        "page = gl.load(table + i + 2, mask=i + 3 < num",
+    ),
+    _mutation(
+        "values-copied-over-those-in-use",
+        HOPPER,
+        "value_bar.index(before), values.index(before)",
+        "value_bar.index(before), values.index(slot)",
+    ),
+    _mutation(  # a race, which calls bound by memory lose
+        "values-not-awaited-after-the-first-round",
+        HOPPER,
+        "mbarrier.wait(value_bar.index(slot), (i // STAGES) & 1)",
+        "mbarrier.wait(value_bar.index(slot), 0)",
+    ),
+    # numbers
+    _mutation("scores-halved", HOPPER, "scale * (1.0 / HALF), N", "scale, N"),
+    _mutation("output-halved", HOPPER, "[N, D // 2, 2]) * (1.0 / HALF)", "[N, D // 2, 2])"),
+    _mutation("output-rows-exchanged", HOPPER, "[4, 1, 3, 2, 0, 5]", "[4, 1, 3, 0, 2, 5]"),
+    _mutation(
+        "query-in-its-own-order",
+        HOPPER,
+        "q.reshape([N, 8, 2, 4]).permute([0, 1, 3, 2])",
+        "q.reshape([N, 8, 2, 4])",
+    ),
+    _mutation(
+        "value-scale-for-zero-point",
+        HOPPER,
+        "value_scales.slice(G // TC * 4, G // TC * 4",
+        "value_scales.slice(0, G // TC * 4",
+    ),
+    _mutation("places-too-near", TILE, "layout=layout) * 4)", "layout=layout) * 2)"),
+    _mutation("key-codes-off-by-one", TILE, "mov.b32 o, 0xe400e400", "mov.b32 o, 0xe401e401"),
+    _mutation(
+        "key-of-the-lower-byte",
+        TILE,
+        "fma.rn.f16x2 $1, t, $3, $4",
+        "fma.rn.f16x2 $1, s, $3, $4",
+    ),
+    _mutation(
+        "value-of-the-lower-byte",
+        TILE,
+        "lop3.b32 u, t, 0x00030003",
+        "lop3.b32 u, s, 0x00030003",
+    ),
+    _mutation(
+        "value-channel-of-the-neighbour",
+        TILE,
+        "mul.rn.f16x2 $1, v, $8",
+        "mul.rn.f16x2 $1, v, $7",
+    ),
+    _mutation("key-zero-point-not-halved", TILE, "spread(scales[1] * half", "spread(scales[1]"),
+    _mutation("channel-scales-exchanged", TILE, ".permute([2, 0, 1, 3])", ".permute([2, 0, 3, 1])"),
+    _mutation(
+        "token-scales-exchanged",
+        TILE,
+        "reshape([32, 2, 2]).permute([2, 0, 1])",
+        "reshape([32, 2, 2]).permute([1, 0, 2])",
+    ),
+    _mutation(
+        "weights-of-other-tokens",
+        TILE,
+        "permute([5, 1, 3, 2, 0, 4])",
+        "permute([5, 1, 3, 2, 4, 0])",
+    ),
+    # the maximum
+    _mutation("maximum-not-moved", TILE, "m + SLACK, seen, m)", "m + SLACK, m, m)"),
+    _mutation(
+        "slack-beyond-float16",
+        TILE,
+        "SLACK = gl.constexpr(8.0)",
+        "SLACK = gl.constexpr(24.0)",
+        (MANY_LONG, MANY_SHORT),
+    ),
+    _mutation("sum-without-rescale", TILE, "m_new, sums * factor", "m_new, sums"),
+    _mutation("output-without-rescale", TILE, "out_1 * alpha[None, :]", "out_1"),
+    # the ring
+    _mutation(
+        "causal-late",
+        RING,
+        "key[None, :] <= position[:, None]",
+        "key[None, :] <= 1 + position[:, None]",
+        SHORT,
+    ),
+    _mutation(
+        "ring-sees-the-first-query-tile",
+        RING,
+        "(flat + gl.arange(0, M, layout=rows)) // RATIO",
+        "(gl.arange(0, M, layout=rows)) // RATIO",
+        (MANY_LONG,),
+    ),
+    _mutation("ring-from-its-first-row", RING, "(pos % ring_rows)", "(pos - begin)", SHORT),
+    _mutation("ring-read-past-the-end", RING, "(pos < seq_len)", "(pos <= seq_len)", SHORT),
+    _mutation(
+        "one-key-too-many",
+        RING,
+        "(key < seq_len)[None, :]",
+        "(key <= seq_len)[None, :]",
+        (ALL_SEEN,),
+    ),
+    _mutation("ring-sum-without-rescale", RING, "total * alpha + gl", "total + gl", SHORT),
+    _mutation(
+        "ring-output-without-rescale", RING, "acc = acc * alpha[:, None]", "acc = acc", SHORT
+    ),
+    # assembly of path "pointer"
+    _mutation(
+        "low-nibbles-off", UNPACK, "mov.b32 c, 0xe008e008", "mov.b32 c, 0xe009e009", (TWO_BITS,)
+    ),
+    _mutation(
+        "high-nibbles-off", UNPACK, "mov.b32 d, 0xd080d080", "mov.b32 d, 0xd088d088", (TWO_BITS,)
+    ),
+    _mutation(
+        "keys-of-the-first-bytes",
+        UNPACK,
+        "prmt.b32 b, $4, 0x64646464, 0x4342",
+        "prmt.b32 b, $4, 0x64646464, 0x4140",
+        (TWO_BITS,),
+    ),
+    _mutation(
+        "middle-of-another-code",
+        UNPACK,
+        "mov.b32 four, 0x44004400",
+        "mov.b32 four, 0x45004500",
+        (TWO_BITS,),
+    ),
+    _mutation(
+        "second-value-is-the-first",
+        UNPACK,
+        "and.b32 $2, a, 0x000c000c",
+        "and.b32 $2, a, 0x00030003",
+        (TWO_BITS,),
+    ),
+    _mutation(
+        "third-value-of-the-first-bytes",
+        UNPACK,
+        "and.b32 $5, b, 0x00300030",
+        "and.b32 $5, a, 0x00300030",
+        (TWO_BITS,),
+    ),
+    _mutation(
+        "last-value-without-a-bit",
+        UNPACK,
+        "and.b32 $7, b, 0x00c000c0",
+        "and.b32 $7, b, 0x00400040",
+        (TWO_BITS,),
+    ),
+    _mutation(
+        "low-value-of-the-first-bytes",
+        UNPACK,
+        "and.b32 $1, b, 0x000f000f",
+        "and.b32 $1, a, 0x000f000f",
+        (FOUR_BITS,),
+    ),
+    _mutation(
+        "high-value-without-a-bit",
+        UNPACK,
+        "and.b32 $3, b, 0x00f000f0",
+        "and.b32 $3, b, 0x00700070",
+        (FOUR_BITS,),
+    ),
+    _mutation(
+        "places-lifted-alike",
+        UNPACK,
+        "2.0 ** (24 - place * bits)",
+        "2.0**24",
+        (TWO_BITS, FOUR_BITS),
+    ),
+)
