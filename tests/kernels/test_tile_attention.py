@@ -17,7 +17,7 @@ import torch
 
 from kvarn_port.kernels import tile_attention as paths
 from kvarn_port.reference.tile_attention import tile_attention as reference
-from tests.kernels import bounds, tile_bounds
+from tests.kernels import bounds, tile_bounds, tile_rms
 from tests.kernels.run_kernel import HUGE, NAN, ZERO, bits, parts
 from tests.kernels.run_tile_kernel import run, scratch_for
 from tests.kernels.tile_caches import Made, TileArguments, empty_tiles, make, running_total
@@ -52,7 +52,7 @@ def check_parity(case: TileCase, device: str, made: Made | None = None) -> None:
     # exceed some element's bound, by a weight that is wrong or by the NaN of what is nobody's
     assert bounds.worst(found, exact) <= 1
     # tile-no-unit, tile-sum-of-rounded-weights, tile-keys-of-bfloat16: in the bound of each
-    limit = tile_bounds.rms_limit(case.inputs, dtype, case.precise, hopper=hopper)
+    limit = tile_rms.limit(made, dtype, precise=case.precise, hopper=hopper)
     assert bounds.relative_rms(found, exact) <= limit
     # tile-combine-writes-padding: rows of no request are left as they were
     assert (output[tokens:].contiguous().view(torch.uint8) == NAN).all()
@@ -118,7 +118,7 @@ def test_the_sum_of_weights_that_is_taken_off_is_that_of_the_rounded_ones(device
     made = make(case, device)
     exact = tile_bounds.truth(made, torch.float32).rows(1)
     # tile-centred-by-unrounded-weights: 1e-3
-    limit = tile_bounds.RELATIVE_RMS[torch.float32]
+    limit = tile_rms.limit(made, torch.float32)
     assert bounds.relative_rms(tile_bounds.framed(run(made.call)[:1]), exact) <= limit
 
 

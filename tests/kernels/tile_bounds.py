@@ -43,41 +43,24 @@ from kvarn_port.reference.verify_attention import (
 from tests.kernels.bounds import LOST, ROUNDOFF, Truth
 from tests.kernels.tile_caches import Fields, Made
 
-# Relative RMS over a whole output in normal inputs: a key, a weight and Z' are rounded, nearly
-# uniformly, each about 0.4 u, 2.3e-4 in float16; a 16-bit output has 0.3 to 0.6 u of its own.
-RELATIVE_RMS = {torch.float32: 4e-4, torch.float16: 5e-4, torch.bfloat16: 2.5e-3}
-PRECISE_RMS = 2e-6
-# Values of 1e-5 in float16, halved: steps of 2⁻²³, uniform, twice, over 1e-5.
-TINY_RMS = 8e-3
-# Where scores are large, so is the error of each, and then that of its weight.
-LARGE = {"peaked": 3, "steep": 3, "huge token": 2}
-
-
-def rms_limit(inputs: str, output: torch.dtype, precise: bool, *, hopper: bool = False) -> float:
-    """Return how large the relative RMS of the error of an output may be."""
-    if precise:
-        return PRECISE_RMS * LARGE.get(inputs, 1)
-    if hopper and inputs == "tiny values":
-        return TINY_RMS
-    beyond = RELATIVE_RMS[torch.float32] * (LARGE.get(inputs, 1) - 1)
-    return RELATIVE_RMS[output] + beyond
-
-
 @dataclass(frozen=True)
 class Tokens:
     """One request's keys and values in float64, [tokens, kv_heads, head_dim] each, and their parts.
 
-    key_parts: |Z'| + |k| times T, of packed keys; value_parts: A|code - mid| C
-    value_sums: (A (code + mid) + |Z'|) C; value_lost: what float16 may lose of each weight's value
+    key_parts: |Z'| + |k| times T, of packed keys; key_middle: Z', 0 where it is not rounded by itself
+    value_parts: A|code - mid| C; value_sums: (A (code + mid) + |Z'|) C
+    value_lost: what float16 may lose of each weight's value; value_channel: C, 0 in the ring
     key_token: T of a token, 0 in the ring, [tokens, kv_heads, 1]
     """
 
     keys: torch.Tensor
     values: torch.Tensor
     key_parts: torch.Tensor
+    key_middle: torch.Tensor
     value_parts: torch.Tensor
     value_sums: torch.Tensor
     value_lost: torch.Tensor
+    value_channel: torch.Tensor
     key_token: torch.Tensor
 
 
@@ -94,16 +77,17 @@ def packed_tokens(fields: Fields, bits: int, kv_heads: int, *, hopper: bool = Fa
         bare * token,
         (codes * per + zero) * channel,
         ((low + 8 * scale).abs() + bare.abs()) * token,
+        (low + 8 * scale).expand_as(bare),
         per * (codes - mid).abs() * channel,
         (per * (codes + mid) + (zero + mid * per).abs()) * channel,
         2.0**-39 * top * (codes - mid).abs() * channel,
+        channel.expand_as(bare),
         token,
     )
-
     if hopper:
         values = parts[1].abs()
         lost = 2.0**-25 * (values + channel + 2)
-        parts = (*parts[:3], 3 * values, values, lost, token)
+        parts = (*parts[:3], 0 * bare, 3 * values, values, lost, *parts[-2:])
 
     def in_order(x: torch.Tensor) -> torch.Tensor:
         return x.unflatten(0, (-1, kv_heads)).transpose(1, 2).flatten(0, 1)
@@ -127,7 +111,7 @@ def request_tokens(made: Made, request: int, *, hopper: bool = False) -> Tokens:
         ring[call.ring_slot[request], row].double() for ring in (call.ring_keys, call.ring_values)
     )
     size, zero = values.abs(), torch.zeros_like(keys)
-    new = (keys, values, zero, size, size, 2.0**-25 * size, zero[..., :1])
+    new = (keys, values, zero, zero, size, size, 2.0**-25 * size, zero, zero[..., :1])
     return Tokens(*(torch.cat(both) for both in zip(vars(old).values(), new, strict=True)))
 
 
@@ -161,6 +145,14 @@ def framed(output: torch.Tensor) -> torch.Tensor:
     return (output.double() @ hadamard(output.shape[-1], output.device)).float()
 
 
+def attended(made: Made, rows: slice, tokens: Tokens) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return which keys a request's rows see, and their weights [heads, query_len, keys]."""
+    call = made.call
+    seen = visible_keys(rows.stop - rows.start, tokens.keys.shape[0], 0, call.query.device)
+    seen = seen if call.causal else torch.ones_like(seen)
+    return seen, attention_weights(call.query[rows].double(), tokens.keys, seen, call.softmax_scale)
+
+
 def _request_truth(
     made: Made, request: int, rows: slice, precise: bool, hopper: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -169,9 +161,7 @@ def _request_truth(
     query, scale = call.query[rows].double(), call.softmax_scale
     seq_len, head_dim = tokens.keys.shape[0], query.shape[2]
     ratio = query.shape[1] // tokens.keys.shape[1]
-    seen = visible_keys(rows.stop - rows.start, seq_len, 0, query.device)
-    seen = seen if call.causal else torch.ones_like(seen)
-    weights = attention_weights(query, tokens.keys, seen, scale)
+    seen, weights = attended(made, rows, tokens)
     output = weighted_values(weights, tokens.values)
 
     single = ROUNDOFF[torch.float32]
