@@ -306,6 +306,10 @@ def _tile(call: TileCall, device: Device) -> tuple[int, int, int]:
     Instructions that a scheduler of an sm_90 issues for a tile of 128 tokens, D 256, 2-bit values
     (ptxas of CUDA 12.8): 16 rows 2,200, 32 rows 3,900, 64 rows 4,000, 128 rows 5,800. From 64 rows
     on Triton's own addresses of operands in shared memory overflow the registers.
+
+    128 rows, D 64 or 128 and steps of 64 pairs overflow the uniform registers too, and ptxas then
+    leaves some of those addresses unset: the values of a place are taken from elsewhere in shared
+    memory. Steps of 32 pairs have half as many. tests/kernels/sass.py sees it in what is compiled.
     """
     rows, head_dim = call.max_query_len * call.shape.ratio, call.layout.head_dim
     if call.precise:
@@ -320,7 +324,7 @@ def _tile(call: TileCall, device: Device) -> tuple[int, int, int]:
         return 32, pairs, 8
     if rows <= 64 or device.shared_bytes < SHARED_BYTES_OF_128_ROWS:
         return 64, 32, 4
-    return 128, 64, 8
+    return 128, 64 if head_dim > 128 else 32, 8
 
 
 def attend(call: TileCall, plan: Plan, scratch: Scratch) -> None:

@@ -1,0 +1,115 @@
+"""What the compiler makes of the first stage of tile attention, for a GPU that need not be there.
+
+Triton's interpreter runs a kernel as it is written; a GPU runs what the compiler made of it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+if None in (importlib.util.find_spec("torch"), importlib.util.find_spec("triton")):
+    pytest.skip("torch or Triton is not installed", allow_module_level=True)
+
+from kvarn_port.layout import PRESETS
+from tests.kernels import sass
+
+pytestmark = pytest.mark.kernel
+
+ROOT = Path(__file__).parents[2]
+# The kernel with the arguments of real calls, which are recorded where it would be launched.
+COMPILE = """
+import sys
+from pathlib import Path
+import torch
+from triton import compile
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from kvarn_port.kernels import tile_attend
+from kvarn_port.kernels.tile_call import TileCall
+from kvarn_port.kernels.verify_plan import Device
+from tests.kernels.run_tile_kernel import scratch_for
+from tests.kernels.tile_caches import make
+from tests.kernels.tile_cases import TileCase
+
+preset, query_len, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+H200 = Device(sm_count=132, shared_bytes=227 << 10, has_tma=True)
+POINTERS = {torch.float16: "*fp16", torch.float32: "*fp32", torch.int32: "*i32",
+            torch.uint8: "*u8"}
+kernel = tile_attend.attend_tiles
+
+class Recorded:
+    def __getitem__(self, grid):
+        return self
+
+    def __call__(self, *values, num_warps, **constants):
+        types, attributes = dict.fromkeys(constants, "constexpr"), {}
+        for place, (value, parameter) in enumerate(zip(values, kernel.params)):
+            tensor = isinstance(value, torch.Tensor)
+            types[parameter.name] = (
+                POINTERS[value.dtype] if tensor else "fp32" if isinstance(value, float) else "i32")
+            fixed = parameter.do_not_specialize or parameter.do_not_specialize_on_alignment
+            if not fixed and (tensor or isinstance(value, int) and value % 16 == 0):
+                attributes[place,] = [["tt.divisibility", 16]]
+        source = ASTSource(kernel, types, constants, attributes)
+        made = compile(source, GPUTarget("cuda", 90, 32), {"num_warps": num_warps})
+        (folder / f"D{constants['D']}.cubin").write_bytes(made.asm["cubin"])
+
+tile_attend.attend_tiles = Recorded()
+for head_dim in (64, 128, 256):
+    call = make(TileCase((query_len,), (query_len,), preset, head_dim), "cpu").call
+    asked = TileCall(**vars(call), output=call.query)
+    tile_attend.attend(asked, tile_attend.choose_plan(asked, H200), scratch_for(call))
+"""
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_address_of_an_operand_is_set(preset: str, rows: int, tmp_path: Path) -> None:
+    # tile-steps-of-64-pairs: descriptors of wgmma from registers that nothing has written
+    variables = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    made = subprocess.run(
+        [sys.executable, "-c", COMPILE, preset, str(rows // 4), str(tmp_path)],
+        cwd=ROOT, env=variables, text=True, capture_output=True,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr[-2000:]
+    for head_dim in (64, 128, 256):
+        code = sass.disassembled(tmp_path / f"D{head_dim}.cubin")
+        assert "HGMMA" in code
+        assert not sass.unwritten(code)
+
+
+WRITTEN = """
+        /*0010*/                   R2UR UR4, R9 ;
+        /*0020*/                   UMOV UR5, 0xc0000010 ;
+        /*0030*/                   ULDC.64 UR6, c[0x0][0x208] ;
+        /*0040*/              @!P0 LDG.E R2, desc[UR6][R2.64+UR4] ;
+        /*0050*/                   UIMAD.WIDE UR8, UR4, 0x4, UR6 ;
+        /*0060*/                   UMOV UR14, UR9 ;
+        /*0070*/                   UIADD3.X UR15, UR5, URZ, URZ, UP0, !UPT ;
+        /*0080*/                   HGMMA.64x16x16.F32 R48, R64, gdesc[UR12].tnspB, RZ, !UPT ;
+"""
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "UIADD3 UR10, UP0, UR10, 0x20, URZ",
+        "UIADD3.64 UR16, UR9, 0x20, URZ",
+        "HGMMA.64x64x16.F32 R56, gdesc[UR12].tnspB, RZ, !UPT",
+        "HGMMA.64x16x16.F32 R48, R64, gdesc[UR20].tnspB, R48",
+        "UIMAD.WIDE UR16, UR4, 0x4, UR9",
+        "STG.E desc[UR10][R2.64], R4",
+        "FMUL R229, R229, UR10",
+    ],
+)
+def test_what_reads_a_register_that_nothing_wrote_is_found(read: str) -> None:
+    assert not sass.unwritten(WRITTEN)
+    later = "        /*00a0*/                   ULDC.128 UR10, c[0x0][0x210] ;\n"
+    line = f"        /*0090*/                   {read} ;\n"
+    assert sass.unwritten(WRITTEN + line + later) == [read]
