@@ -6,6 +6,7 @@ from tests.kernels.mutations import KERNELS, Mutation
 
 TESTS = "tests/kernels/test_tile_attention.py"
 SHORT = f"{TESTS}::test_a_short_call_is_within_its_bounds"
+COMPILED = "tests/kernels/test_tile_compiled.py"
 ATTEND = KERNELS + "tile_attend.py"
 UNPACK = KERNELS + "tile_unpack.py"
 COMBINE = KERNELS + "tile_combine.py"
@@ -165,6 +166,14 @@ MUTATIONS = (
         "(slot < 0) | (",
         "(slot < -1) | (",
         by="rows_of_a_request_without_a_slot_are_zero_whatever_its_table_says",
+    ),
+    # what the compiler makes of a plan
+    Mutation(
+        "tile-steps-of-64-pairs",
+        ATTEND,
+        "return 128, 64 if head_dim > 128 else 32, 8",
+        "return 128, 64, 8",
+        tests=(COMPILED,),
     ),
     # second stage
     _mutation("combine-without-maxima", COMBINE, "tl.exp2(m - top_new), 0.0)", "1.0, 0.0)"),
