@@ -43,11 +43,12 @@ from kvarn_port.reference.verify_attention import (
 from tests.kernels.bounds import LOST, ROUNDOFF, Truth
 from tests.kernels.tile_caches import Fields, Made
 
+
 @dataclass(frozen=True)
 class Tokens:
     """One request's keys and values in float64, [tokens, kv_heads, head_dim] each, and their parts.
 
-    key_parts: |Z'| + |k| times T, of packed keys; key_middle: Z', 0 where it is not rounded by itself
+    key_parts: |Z'| + |k| times T, of packed keys; key_middle: Z', 0 where none is rounded
     value_parts: A|code - mid| C; value_sums: (A (code + mid) + |Z'|) C
     value_lost: what float16 may lose of each weight's value; value_channel: C, 0 in the ring
     key_token: T of a token, 0 in the ring, [tokens, kv_heads, 1]

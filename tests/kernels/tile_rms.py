@@ -23,10 +23,10 @@ weights p (their sum 1), scores s, values v of a query row, o its output, in the
 - Rotating back keeps the sum of squares over the channels, so that means over them are all that is
   taken. It rounds log2(D) + 3 times itself; a 16-bit output once more.
 
-Rounding errors of numbers that lie evenly between two powers of two have three quarters of these
-RMS. FACTOR is for the few roundings on which much depends where few weights are large: one is
-beyond 1.5 times its greatest RMS, twice that which it has, in five of a hundred trials, all of
-four independent ones together in one of a thousand.
+Of numbers that lie evenly between two powers of two the errors have three quarters of these RMS.
+FACTOR is for the few roundings on which much depends where few weights are large: 1.5 times what is
+expected is twice what there is, which one normal error exceeds in five of a hundred trials, the RMS
+of four in three of a thousand.
 """
 
 from __future__ import annotations
@@ -124,9 +124,8 @@ def _of_tiles(
     group: int, weights: torch.Tensor, middles: torch.Tensor, tokens: Tokens, output: torch.Tensor
 ) -> torch.Tensor:
     """Return the variance from Z', one of a channel and tile; middles: of a score over T²."""
-    by_token = weights * tokens.key_token[..., 0].T.repeat_interleave(
-        weights.shape[0] // tokens.keys.shape[1], 0
-    )[:, None]
+    ratio = weights.shape[0] // tokens.keys.shape[1]
+    by_token = weights * tokens.key_token[..., 0].T.repeat_interleave(ratio, 0)[:, None]
     sums = _tile_sums(group, by_token, tokens.values)
     whole = _tile_sums(group, by_token, torch.ones_like(tokens.values[..., :1]))
     each = middles[:, :, ::group].permute(1, 0, 2)[..., None]  # that of a tile's first token
