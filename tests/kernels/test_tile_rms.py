@@ -1,0 +1,66 @@
+"""The expected RMS of errors, held against the roundings of the path for Hopper done on a CPU."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+if None in (importlib.util.find_spec("torch"), importlib.util.find_spec("triton")):
+    pytest.skip("torch or Triton is not installed", allow_module_level=True)
+
+import torch
+
+from kvarn_port.reference.verify_attention import weighted_values
+from tests.kernels import bounds, tile_bounds, tile_rms
+from tests.kernels.tile_caches import Made, make
+from tests.kernels.tile_cases import TileCase
+
+pytestmark = pytest.mark.kernel
+
+
+def halves(x: torch.Tensor) -> torch.Tensor:
+    """Return float64 numbers as float16 has them."""
+    return x.half().double()
+
+
+def hopper_output(made: Made, keys_as: torch.dtype = torch.float16) -> torch.Tensor:
+    """Return the output of one request that sees all: operands rounded, all else in float64."""
+    call, fields, (tiles,) = made.call, made.fields, made.packed
+    heads, group = call.tiles.shape[1], call.layout.group
+
+    def in_order(x: torch.Tensor) -> torch.Tensor:
+        return x.unflatten(0, (tiles, heads)).transpose(1, 2).flatten(0, 1)
+
+    scale, low = (halves(x.double() / 2)[:, None] for x in (fields.key_scale, fields.key_low))
+    keys = halves(fields.key_codes * scale + low).to(keys_as).double() * 2
+    per, zero = (x.double()[:, :, None] for x in (fields.value_scale, fields.value_low))
+    values = halves(fields.value_codes * per + zero)
+    values = halves(values * halves(fields.value_channel.double() / 2)[:, None]) * 2
+    packed = (in_order(keys * fields.key_token.double()[:, :, None]), in_order(values))
+    position = torch.arange(tiles * group, int(call.seq_lens[0]))
+    row = position % call.ring_keys.shape[1]
+    rings = (ring[call.ring_slot[0], row].double() for ring in (call.ring_keys, call.ring_values))
+    keys, values = (torch.cat(both) for both in zip(packed, rings, strict=True))
+    query = call.query[: call.max_query_len].double()
+    spread = keys.repeat_interleave(query.shape[1] // heads, 1)
+    scores = torch.einsum("qhd,khd->hqk", query, spread) * call.softmax_scale
+    weights = torch.exp(scores - scores.amax(2, True))
+    return weighted_values(halves(weights), values) / weights.sum(2).T[:, :, None]
+
+
+@pytest.mark.parametrize("inputs", ["normal", "huge token", "tiny values", "steep"])
+def test_what_is_rounded_has_the_expected_rms(inputs: str) -> None:
+    case = TileCase(
+        (1500,), (5,), head_dim=256, kv_heads=1, ratio=8, inputs=inputs, causal=False, seed=61
+    )
+    made = make(case, "cpu")
+    exact = tile_bounds.truth(made, torch.float32, hopper=True).rows(5)
+    limit = tile_rms.limit(made, torch.float32, hopper=True)
+    found = hopper_output(made).float()
+    assert bounds.worst(found, exact) <= 1
+    # an eighth: of a huge token few rows have all the error, whose roundings may be small
+    assert limit / 8 < bounds.relative_rms(found, exact) <= limit
+    if inputs != "tiny values":  # their values lose more than these keys
+        wrong = hopper_output(made, keys_as=torch.bfloat16).float()
+        assert bounds.relative_rms(wrong, exact) > limit
