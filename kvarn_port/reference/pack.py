@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 
 from ..layout import TileLayout
-from .normalise import ITERATIONS
+from .normalise import DEFAULT_MODE, ITERATIONS
 from .tiles import quantise
 
 
@@ -29,7 +29,7 @@ def pack(
     layout: TileLayout,
     max_query_len: int,
     iterations: int = ITERATIONS,
-    mode: str = "reference",
+    mode: str = DEFAULT_MODE,
 ) -> None:
     """Write the records of filled tiles, then the last rows of the step into the ring.
 

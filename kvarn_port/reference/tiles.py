@@ -9,10 +9,14 @@ from __future__ import annotations
 import torch
 
 from ..layout import TileLayout
-from .normalise import ITERATIONS, normalise
+from .normalise import DEFAULT_MODE, ITERATIONS, normalise
 from .rotate import to_float16
 
 STEP_MIN = 1e-10
+# By bits, into how many steps a row's range is divided by `fit_to_rows`. Two bits are best for
+# N(0, 1) with steps of 1.0 deviation, and the range of 64 to 256 numbers is 4.8 to 5.7 of them. Four
+# bits reach both ends: the key of a token that others attend to is often at one.
+PARTS = {2: 5, 4: 15}
 
 
 def quantise(
@@ -20,7 +24,7 @@ def quantise(
     values: torch.Tensor,
     layout: TileLayout,
     iterations: int = ITERATIONS,
-    mode: str = "reference",
+    mode: str = DEFAULT_MODE,
 ) -> torch.Tensor:
     """Return the records of n tiles, [n, tile_bytes] uint8.
 
@@ -54,16 +58,18 @@ def quantise(
 
 
 def quantised(
-    tiles: torch.Tensor, bits: int, iterations: int = ITERATIONS, mode: str = "reference"
+    tiles: torch.Tensor, bits: int, iterations: int = ITERATIONS, mode: str = DEFAULT_MODE
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return what is stored of tiles [n, rows, columns] float32 whose rows are quantised.
 
     codes [n, rows, columns] uint8; scale, zero_point [n, rows] float16; column_scale [n, columns]
-    float16: tile = (code · scale + zero_point) · column_scale. Codes are of unrounded scales.
+    float16: tile = (code · scale + zero_point) · column_scale. Codes are of unrounded scales; in
+    mode "fitted" those of `fit_to_rows`, otherwise of `round_to_nearest`.
     Scales are clamped to ±65504: without, a zero point could be infinite and its row NaN.
     """
     found = normalise(tiles, iterations=iterations, mode=mode)
-    codes, step, low = round_to_nearest(found.balanced, bits)
+    rounded = fit_to_rows if mode == "fitted" else round_to_nearest
+    codes, step, low = rounded(found.balanced, bits)
     scale, zero_point = found.row_scale * step, found.row_scale * low
     return codes, to_float16(scale), to_float16(zero_point), to_float16(found.column_scale)
 
@@ -81,6 +87,36 @@ def round_to_nearest(
     step = ((high - low) / last).clamp(min=STEP_MIN)
     codes = ((balanced - low[..., None]) / step[..., None]).round().clamp(0, last)
     return codes.nan_to_num(nan=0.0).to(torch.uint8), step, low
+
+
+def fit_to_rows(
+    balanced: torch.Tensor, bits: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return codes [n, rows, columns] uint8, and step and low [n, rows]: row = code · step + low.
+
+    Codes: to the nearest of levels about the middle of a row's range, PARTS of a range apart. Then
+    step and low such that code · step + low has the mean of the row, and deviations from it whose
+    products with those of the row sum up to its squares: sum of (found - mean) · (row - mean) =
+    sum of (row - mean)². Attention adds rows up, where errors of any sign are lost in each other
+    but not a row that is too small: least squares makes two bits 0.88 of N(0, 1), and let the
+    perplexity of a small model grow twice as much as without any fit.
+
+    A row whose step would be under 1e-10 has codes 0, a step of 1e-10, and its middle in low. A row
+    with a NaN has codes 0, and step and low NaN; with an infinity, that for step and low.
+    """
+    last = 2**bits - 1
+    low, high = balanced.amin(2), balanced.amax(2)
+    middle, step = (low + high) * 0.5, ((high - low) / PARTS[bits]).clamp(min=STEP_MIN)
+    apart = balanced - middle[..., None]
+    codes = (apart / step[..., None] + last / 2).round().clamp(0, last).nan_to_num(nan=0.0)
+    codes = torch.where((step > STEP_MIN)[..., None], codes, 0.0)
+    mean, mean_code = apart.mean(2), codes.mean(2)
+    apart = apart - mean[..., None]
+    covariance = (apart * (codes - mean_code[..., None])).sum(2)
+    fitted = (apart * apart).sum(2) / covariance
+    is_fit = (step > STEP_MIN) & fitted.isfinite()
+    low = torch.where(is_fit, middle + mean - fitted * mean_code, middle)
+    return codes.to(torch.uint8), torch.where(is_fit, fitted, step), low
 
 
 def pack_codes(codes: torch.Tensor, bits: int) -> torch.Tensor:

@@ -74,7 +74,7 @@ FACTORS: dict[str, tuple[Any, ...]] = {
     "head_dim": (64, 128, 256, 512),
     "layout": LAYOUTS,
     "inputs": INPUTS,
-    "mode": ("reference", "prescaled", "robust"),
+    "mode": ("reference", "prescaled", "fitted"),
     "heads": (1, 2),
     "padded": (0, 2),
 }

@@ -47,7 +47,8 @@ def test_golden_tiles_have_the_published_bytes(golden: Golden) -> None:
     # rounds-down, step-of-a-level-more, scale-not-absorbed, low-is-the-mean, fewer-iterations
     bits = {"key": 4, "value": 2}[golden.tile]
     tile = golden_tile(golden.tile)
-    codes, scale, zero_point, column_scale = quantised(tile[None], bits, golden.iterations)
+    parts = quantised(tile[None], bits, golden.iterations, "reference")
+    codes, scale, zero_point, column_scale = parts
     assert abs(codes.long().sum().item() - golden.sum_of_codes) <= 1
     assert scale[0, :4].tolist() == pytest.approx(golden.scale, rel=1e-5)
     assert zero_point[0, :4].tolist() == pytest.approx(golden.zero_point, rel=1e-5)
@@ -63,7 +64,8 @@ def test_golden_tiles_have_the_published_bytes(golden: Golden) -> None:
 def test_a_golden_record_has_its_fields_where_the_table_has_them() -> None:
     # codes-of-keys-by-token, key-scales-exchanged, value-scales-exchanged, bytes-from-the-top
     layout = tile_layout("kvarn_k4v2_g128", 128)
-    (record,) = quantise(golden_tile("key").T[None], golden_tile("value")[None], layout)
+    tiles = golden_tile("key").T[None], golden_tile("value")[None]
+    (record,) = quantise(*tiles, layout, mode="reference")
     assert record.shape == (13824,)
     key, value = GOLDEN[0], GOLDEN[2]
     off = unpack_codes(record[:8], 4).long() - unpack_codes(torch.tensor(key.packed), 4)
@@ -194,7 +196,7 @@ def test_codes_are_of_scales_before_they_are_rounded() -> None:
     """15 · (1 + 2⁻¹²) over 15 is 1 in float16: 7.501 would be code 8, it is 7.4992 steps."""
     # codes-of-rounded-scales
     row = torch.tensor([[[0.0, 7.501, 15 * (1 + 2**-12)]]])
-    codes, scale, _, _ = quantised(row, 4, 0)
+    codes, scale, _, _ = quantised(row, 4, 0, "reference")
     assert scale.tolist() == [[1.0]]
     assert codes.tolist() == [[[0, 7, 15]]]
 
@@ -238,12 +240,12 @@ def test_a_constant_row_of_a_tile_is_carried_by_its_zero_point() -> None:
     # step-without-a-floor
     tile = golden_tile("key")
     tile[5] = 2.5
-    codes, scale, zero_point, _ = quantised(tile[None], 4, 0)
-    assert scale[0, 5] == 0
-    assert zero_point[0, 5] == 2.5
-    assert codes[0, 5].max() == 0
-    # balanced, its numbers are those of the scales of tokens: within half a step of it
     for mode in MODES:
+        codes, scale, zero_point, _ = quantised(tile[None], 4, 0, mode)
+        assert scale[0, 5] == 0
+        assert zero_point[0, 5] == 2.5
+        assert codes[0, 5].max() == 0
+        # balanced, its numbers are those of the scales of tokens: within half a step of it
         _, scale, _, column_scale = quantised(tile[None], 4, mode=mode)
         half = scale[0, 5].double() / 2 * column_scale[0].double()
         assert ((reconstructed(tile, 4, mode)[5] - 2.5).abs() <= half + 2.5 * 2**-9).all()
@@ -316,15 +318,16 @@ def errors_of_others(bad: str, mode: str) -> tuple[float, float]:
     return errors[0], errors[1]
 
 
-@pytest.mark.parametrize("mode", ["reference", "robust"])
+@pytest.mark.parametrize(("mode", "values_lose"), [("reference", 0.495), ("fitted", 0.369)])
 @pytest.mark.parametrize("bad", ["none", "nan", "one nan", "inf", "one inf", "1e5", "1e30"])
-def test_one_bad_token_does_not_spoil_the_others(bad: str, mode: str) -> None:
+def test_one_bad_token_does_not_spoil_the_others(bad: str, mode: str, values_lose: float) -> None:
     """0.099 of keys and 0.495 of values is what 4 and 2 bits leave of N(0, 1) without it: the
-    largest of 128 are 2.6 off, a step is 5.2 / 15 or / 3. Within a tenth of that with it."""
+    largest of 128 are 2.6 off, a step is 5.2 / 15 or / 3. With steps of a fifth of the range, 1.04,
+    fitted values lose less: `test_fitted_steps_...`. Within a tenth of that with it."""
     # nan-stays, usual-deviation-is-the-larger
     keys, values = errors_of_others(bad, mode)
     assert keys == pytest.approx(0.099, abs=0.01)
-    assert values == pytest.approx(0.495, abs=0.05)
+    assert values == pytest.approx(values_lose, rel=0.1)
 
 
 @pytest.mark.parametrize("bad", ["nan", "one nan"])
@@ -337,7 +340,7 @@ def test_a_nan_does_not_spoil_others_in_a_prescaled_tile(bad: str) -> None:
 @pytest.mark.parametrize("bad", ["one inf", "1e5", "1e30"])
 def test_a_huge_token_spoils_the_keys_of_others_in_a_prescaled_tile(bad: str) -> None:
     """Divided by the deviation of the whole tile they are under the least scale: known, and why
-    there is "robust"."""
+    there is "fitted"."""
     keys, values = errors_of_others(bad, "prescaled")
     assert keys > 2
     assert values == pytest.approx(0.495, abs=0.05)

@@ -117,7 +117,7 @@ def test_every_preset_packs_every_step_at_every_head_dim(case: Case, gpu: str) -
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("mode", ["reference", "prescaled", "robust"])
+@pytest.mark.parametrize("mode", ["reference", "prescaled", "fitted"])
 @pytest.mark.parametrize("head_dim", [128, 256])
 def test_many_uneven_tiles_are_as_near_as_two_orders_of_sums(
     head_dim: int, mode: str, gpu: str
@@ -310,7 +310,7 @@ def test_golden_tiles_have_their_codes_and_scales(golden: Golden, device: str) -
     assert abs(float(error) - golden.error) <= 1e-4
 
 
-@pytest.mark.parametrize("mode", ["reference", "prescaled", "robust"])
+@pytest.mark.parametrize("mode", ["reference", "prescaled", "fitted"])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_tile_of_zeros_comes_back_as_zeros(preset: str, mode: str, device: str) -> None:
     group = tile_layout(preset, 64).group
@@ -351,7 +351,7 @@ def test_a_constant_row_in_a_tile_is_carried_by_its_zero_point(device: str) -> N
     assert values.isfinite().all()
 
 
-@pytest.mark.parametrize("mode", ["reference", "prescaled", "robust"])
+@pytest.mark.parametrize("mode", ["reference", "prescaled", "fitted"])
 def test_the_largest_rows_of_float16_give_finite_scales(mode: str, device: str) -> None:
     random = torch.Generator().manual_seed(9)
     sign = torch.randint(2, (128, 128), generator=random) * 2.0 - 1
@@ -366,7 +366,7 @@ def test_the_largest_rows_of_float16_give_finite_scales(mode: str, device: str) 
     assert all(bool(x.isfinite().all()) for x in dequantise(record, step.layout))
 
 
-@pytest.mark.parametrize("mode", ["reference", "prescaled", "robust"])
+@pytest.mark.parametrize("mode", ["reference", "prescaled", "fitted"])
 @pytest.mark.parametrize("edge", ["zeros", "nan token", "huge token", "one channel"])
 def test_steps_with_an_edge_match_the_reference(edge: str, mode: str, device: str) -> None:
     random = torch.Generator().manual_seed(10)

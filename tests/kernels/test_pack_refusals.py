@@ -70,7 +70,7 @@ def wrong(step: Step) -> dict[str, tuple[dict[str, Any], str]]:
         ),
         "another mode": (
             {"mode": "best"},
-            "mode is 'best'; expected one of reference, prescaled, robust",
+            "mode is 'best'; expected one of reference, prescaled, fitted",
         ),
     }
 

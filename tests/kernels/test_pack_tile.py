@@ -59,7 +59,7 @@ def test_a_balanced_tile_has_the_bytes_of_the_reference(
     assert torch.equal(low, right_low)
 
 
-@pytest.mark.parametrize("mode", ["reference", "prescaled", "robust"])
+@pytest.mark.parametrize("mode", ["reference", "prescaled", "fitted"])
 @pytest.mark.parametrize(("group", "head_dim"), [(64, 128), (128, 64)])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_an_uneven_tile_has_the_scales_of_the_reference(
