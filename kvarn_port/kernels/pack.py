@@ -18,7 +18,15 @@ from ..reference.normalise import DEFAULT_MODE, MODES
 from .normalise import inverse_scales, single, whole
 from .pack_call import check
 from .rotate import grain_bytes
-from .round_pack import codes, fit_to_rows, limits, packed, to_float16
+from .round_pack import (
+    codes,
+    codes_about,
+    fit_to_rows,
+    inner_part,
+    limits,
+    packed,
+    to_float16,
+)
 
 # Rows of a ring that are read and written at once, in elements: 64 a thread of 8 warps.
 STORED_ELEMENTS = 16384
@@ -110,11 +118,16 @@ def write_record(
     """Write the half of a record that is of the keys (AXIS 1) or the values (AXIS 0) in x."""
     size, column, row, _, _, _ = inverse_scales(x, iterations, again, AXIS, MODE, NATIVE)
     balanced = _balanced(x, size, column, row, again, AXIS, MODE)
-    low, step = limits(balanced, BITS, 1 - AXIS, MODE, NATIVE)
-    balanced = _balanced(x, size, column, row, 2 * again, AXIS, MODE)
-    code = codes(balanced, low, step, BITS, 1 - AXIS, MODE, NATIVE)
-    if MODE == "fitted":
-        low, step = fit_to_rows(balanced, code, low, step, BITS, 1 - AXIS)
+    if (MODE == "fitted") & (BITS == 2):
+        middle, inner = inner_part(balanced, 1 - AXIS, NATIVE)
+        balanced = _balanced(x, size, column, row, 2 * again, AXIS, MODE)
+        low, step = fit_to_rows(balanced, middle, inner, 1 - AXIS, NATIVE)
+        balanced = _balanced(x, size, column, row, 3 * again, AXIS, MODE)
+        code = codes_about(balanced, middle, inner, 1 - AXIS)
+    else:
+        low, step = limits(balanced, BITS, 1 - AXIS, NATIVE)
+        balanced = _balanced(x, size, column, row, 2 * again, AXIS, MODE)
+        code = codes(balanced, low, step, BITS, 1 - AXIS, NATIVE)
     if AXIS == 1:
         code = tl.trans(code)
     column, row = 1.0 / column, size / row

@@ -10,11 +10,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ..reference.tiles import PARTS
+from ..reference.tiles import INNER_PART
 from .normalise import ends
 
 STEP_MIN = tl.constexpr(1.0e-10)
-PARTS_OF_2_BITS, PARTS_OF_4_BITS = tl.constexpr(PARTS[2] * 1.0), tl.constexpr(PARTS[4] * 1.0)
+INNER = tl.constexpr(INNER_PART)
 FP16_MAX = tl.constexpr(65504.0)
 # 1.5 · 2^23: float32 has no digits behind the point there, and a code in its lowest bits
 WHOLE = tl.constexpr(12582912.0)
@@ -36,55 +36,77 @@ def quotient(x, y, NATIVE: tl.constexpr):
 
 
 @triton.jit
-def limits(balanced, BITS: tl.constexpr, AXIS: tl.constexpr, MODE: tl.constexpr,
-           NATIVE: tl.constexpr):  # fmt: skip
-    """Where codes are counted from in each row, and their step; rows run along AXIS.
+def limits(balanced, BITS: tl.constexpr, AXIS: tl.constexpr, NATIVE: tl.constexpr):
+    """The lowest of each row and the step of its codes; rows run along AXIS."""
+    low, high = _ends(balanced, AXIS, NATIVE)
+    last = tl.full([1], ((1 << BITS) - 1) * 1.0, tl.float32)
+    return low, tl.maximum(quotient(high - low, last, NATIVE), STEP_MIN)
 
-    The lowest of the row, but by "fitted" the middle of its range.
-    """
+
+@triton.jit
+def _ends(balanced, AXIS: tl.constexpr, NATIVE: tl.constexpr):
     if NATIVE:
         low, high = tl.reduce((balanced, balanced), AXIS, ends)
     else:
         low, high = tl.min(balanced, AXIS), tl.max(balanced, AXIS)
-    if MODE == "fitted":
-        parts = tl.full([1], PARTS_OF_2_BITS if BITS == 2 else PARTS_OF_4_BITS, tl.float32)
-        origin = (low + high) * 0.5
-    else:
-        parts = tl.full([1], ((1 << BITS) - 1) * 1.0, tl.float32)
-        origin = low
-    return origin, tl.maximum(quotient(high - low, parts, NATIVE), STEP_MIN)
+    return low, high
 
 
 @triton.jit
-def codes(balanced, origin, step, BITS: tl.constexpr, AXIS: tl.constexpr, MODE: tl.constexpr,
-          NATIVE: tl.constexpr):  # fmt: skip
+def codes(balanced, low, step, BITS: tl.constexpr, AXIS: tl.constexpr, NATIVE: tl.constexpr):
     """The codes of a balanced tile, uint8 of its shape; rows run along AXIS."""
-    steps = quotient(balanced - tl.expand_dims(origin, AXIS), tl.expand_dims(step, AXIS), NATIVE)
-    if MODE == "fitted":
-        LAST: tl.constexpr = ((1 << BITS) - 1) * 1.0
-        # a row of one value has codes 0: no number is further than half of all parts from the middle
-        first = tl.where(step > STEP_MIN, 0.5 * LAST, -PARTS_OF_4_BITS)
-        steps = tl.minimum(tl.maximum(steps + tl.expand_dims(first, AXIS), 0.0), LAST)
-    # otherwise nothing is over the highest of its row, and so no code over the last
+    steps = quotient(balanced - tl.expand_dims(low, AXIS), tl.expand_dims(step, AXIS), NATIVE)
+    # nothing is over the highest of its row, and so no code over the last
     return ((steps + WHOLE).to(tl.int32, bitcast=True) & ((1 << BITS) - 1)).to(tl.uint8)
 
 
 @triton.jit
-def fit_to_rows(balanced, code, middle, step, BITS: tl.constexpr, AXIS: tl.constexpr):
+def inner_part(balanced, AXIS: tl.constexpr, NATIVE: tl.constexpr):
+    """The middle of each row's range, and how far from it the outer of four codes begin."""
+    low, high = _ends(balanced, AXIS, NATIVE)
+    return (low + high) * 0.5, (high - low) * INNER
+
+
+@triton.jit
+def codes_about(balanced, middle, inner, AXIS: tl.constexpr):
+    """The codes of a balanced tile, uint8 of its shape: 1 and 2 near the middle, 0 and 3 beyond."""
+    apart = balanced - tl.expand_dims(middle, AXIS)
+    beyond = (tl.abs(apart) >= tl.expand_dims(inner, AXIS)).to(tl.int32)
+    return tl.where(apart > 0.0, 2 + beyond, 1 - beyond).to(tl.uint8)
+
+
+@triton.jit
+def sums(a, b, other_a, other_b):
+    """Two sums, for a reduction in one go."""
+    return a + other_a, b + other_b
+
+
+@triton.jit
+def _two_sums(a, b, AXIS: tl.constexpr, NATIVE: tl.constexpr):
+    if NATIVE:
+        a, b = tl.reduce((a, b), AXIS, sums)
+    else:
+        a, b = tl.sum(a, AXIS), tl.sum(b, AXIS)
+    return a, b
+
+
+@triton.jit
+def fit_to_rows(balanced, middle, inner, AXIS: tl.constexpr, NATIVE: tl.constexpr):
     """The low and the step that give rows their mean, and products with them the squares' sum."""
     COUNT: tl.constexpr = balanced.shape[AXIS]
-    HALF: tl.constexpr = 0.5 * ((1 << BITS) - 1)
     apart = balanced - tl.expand_dims(middle, AXIS)
-    level = code.to(tl.float32) - HALF
-    mean = tl.sum(apart, AXIS) * (1.0 / COUNT)
-    mean_level = tl.sum(level, AXIS) * (1.0 / COUNT)
+    mean, squares = _two_sums(apart, apart * apart, AXIS, NATIVE)
+    level = tl.where(tl.abs(apart) >= tl.expand_dims(inner, AXIS), 1.5, 0.5)
+    level = tl.where(apart > 0.0, level, -level)
+    mean_level, covariance = _two_sums(level, apart * level, AXIS, NATIVE)
+    mean *= 1.0 / COUNT
+    mean_level *= 1.0 / COUNT
     # about the middle of a range sums of products lose little: the mean is within half of it
-    squares = tl.sum(apart * apart, AXIS) - COUNT * mean * mean
-    covariance = tl.sum(apart * level, AXIS) - COUNT * mean * mean_level
-    is_fit = step > STEP_MIN
-    fitted = squares / tl.where(is_fit, covariance, 1.0)
-    low = tl.where(is_fit, middle + mean - fitted * (mean_level + HALF), middle)
-    return low, tl.where(is_fit, fitted, step)
+    squares -= COUNT * mean * mean
+    covariance -= COUNT * mean * mean_level
+    is_fit = covariance > 0.0
+    step = tl.where(is_fit, squares / tl.where(is_fit, covariance, 1.0), 0.0)
+    return middle + tl.where(is_fit, mean, 0.0) - step * (mean_level + 1.5), step
 
 
 @triton.jit

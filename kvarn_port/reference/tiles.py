@@ -13,10 +13,9 @@ from .normalise import DEFAULT_MODE, ITERATIONS, normalise
 from .rotate import to_float16
 
 STEP_MIN = 1e-10
-# By bits, into how many steps a row's range is divided by `fit_to_rows`. Two bits are best for
-# N(0, 1) with steps of 1.0 deviation, and the range of 64 to 256 numbers is 4.8 to 5.7 of them. Four
-# bits reach both ends: the key of a token that others attend to is often at one.
-PARTS = {2: 5, 4: 15}
+# Of a row's range, what `fit_to_rows` has its codes 1 and 2 for. Two bits are best for N(0, 1) with
+# steps of 1.0 deviation, and the range of 64 to 256 numbers is 4.8 to 5.7 of them.
+INNER_PART = 0.2
 
 
 def quantise(
@@ -63,13 +62,16 @@ def quantised(
     """Return what is stored of tiles [n, rows, columns] float32 whose rows are quantised.
 
     codes [n, rows, columns] uint8; scale, zero_point [n, rows] float16; column_scale [n, columns]
-    float16: tile = (code · scale + zero_point) · column_scale. Codes are of unrounded scales; in
-    mode "fitted" those of `fit_to_rows`, otherwise of `round_to_nearest`.
+    float16: tile = (code · scale + zero_point) · column_scale. Codes are of unrounded scales.
+    By "fitted" 2 bits are those of `fit_to_rows`; rows of 4 bits reach both ends of their range in
+    every mode, since the key of a token that many attend to is often at one.
     Scales are clamped to ±65504: without, a zero point could be infinite and its row NaN.
     """
     found = normalise(tiles, iterations=iterations, mode=mode)
-    rounded = fit_to_rows if mode == "fitted" else round_to_nearest
-    codes, step, low = rounded(found.balanced, bits)
+    if mode == "fitted" and bits == 2:
+        codes, step, low = fit_to_rows(found.balanced)
+    else:
+        codes, step, low = round_to_nearest(found.balanced, bits)
     scale, zero_point = found.row_scale * step, found.row_scale * low
     return codes, to_float16(scale), to_float16(zero_point), to_float16(found.column_scale)
 
@@ -89,34 +91,31 @@ def round_to_nearest(
     return codes.nan_to_num(nan=0.0).to(torch.uint8), step, low
 
 
-def fit_to_rows(
-    balanced: torch.Tensor, bits: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return codes [n, rows, columns] uint8, and step and low [n, rows]: row = code · step + low.
+def fit_to_rows(balanced: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return codes of 2 bits, [n, rows, columns] uint8, and step and low [n, rows] float.
 
-    Codes: to the nearest of levels about the middle of a row's range, PARTS of a range apart. Then
-    step and low such that code · step + low has the mean of the row, and deviations from it whose
-    products with those of the row sum up to its squares: sum of (found - mean) · (row - mean) =
-    sum of (row - mean)². Attention adds rows up, where errors of any sign are lost in each other
-    but not a row that is too small: least squares makes two bits 0.88 of N(0, 1), and let the
-    perplexity of a small model grow twice as much as without any fit.
+    row = code · step + low. Codes say on which side of the middle of its row's range a number is,
+    and whether it is INNER_PART of the range from there or further. Step and low are such that
+    code · step + low has the mean of the row, and deviations from it whose products with those of
+    the row sum up to the squares of those: sum of (found - mean) · (row - mean) = sum of (row -
+    mean)². Attention adds rows up, so that errors of either sign are lost in each other, but not a
+    row that comes back too small: by least squares, 0.88 of N(0, 1).
 
-    A row whose step would be under 1e-10 has codes 0, a step of 1e-10, and its middle in low. A row
-    with a NaN has codes 0, and step and low NaN; with an infinity, that for step and low.
+    A row of one number has codes 0, a step of 0, and the number in low. A row with a NaN has codes
+    1, a step of 0 and NaN for low; with an infinity, that for low.
     """
-    last = 2**bits - 1
-    low, high = balanced.amin(2), balanced.amax(2)
-    middle, step = (low + high) * 0.5, ((high - low) / PARTS[bits]).clamp(min=STEP_MIN)
-    apart = balanced - middle[..., None]
-    codes = (apart / step[..., None] + last / 2).round().clamp(0, last).nan_to_num(nan=0.0)
-    codes = torch.where((step > STEP_MIN)[..., None], codes, 0.0)
+    low, high = balanced.amin(2, keepdim=True), balanced.amax(2, keepdim=True)
+    middle, inner = (low + high) * 0.5, (high - low) * INNER_PART
+    apart = balanced - middle
+    beyond = (apart.abs() >= inner).float()
+    codes = torch.where(apart > 0, 2 + beyond, 1 - beyond)
     mean, mean_code = apart.mean(2), codes.mean(2)
     apart = apart - mean[..., None]
     covariance = (apart * (codes - mean_code[..., None])).sum(2)
-    fitted = (apart * apart).sum(2) / covariance
-    is_fit = (step > STEP_MIN) & fitted.isfinite()
-    low = torch.where(is_fit, middle + mean - fitted * mean_code, middle)
-    return codes.to(torch.uint8), torch.where(is_fit, fitted, step), low
+    is_fit = (covariance > 0) & covariance.isfinite()
+    step = torch.where(is_fit, (apart * apart).sum(2) / covariance, 0.0)
+    low = middle[..., 0] + torch.where(is_fit, mean - step * mean_code, 0.0)
+    return codes.to(torch.uint8), step, low
 
 
 def pack_codes(codes: torch.Tensor, bits: int) -> torch.Tensor:

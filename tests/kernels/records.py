@@ -13,7 +13,13 @@ from dataclasses import dataclass
 import torch
 
 from kvarn_port.layout import TileLayout
-from kvarn_port.reference.tiles import round_to_nearest, to_float16, unpack_codes
+from kvarn_port.reference.tiles import (
+    INNER_PART,
+    fit_to_rows,
+    round_to_nearest,
+    to_float16,
+    unpack_codes,
+)
 from tests.kernels.steps import Step
 
 # Relative: of imbalances in float32 of tiles whose means are 300 deviations.
@@ -136,20 +142,27 @@ def size_of(tile: torch.Tensor, mode: str) -> float:
     return min((float(each.log().mean().exp()) for each in lines if len(each)), default=1.0)
 
 
-def tied(tile: torch.Tensor, size: float, bits: int, iterations: int = 8) -> list[Half]:
+def tied(tile: torch.Tensor, mode: str, bits: int, iterations: int = 8) -> list[Half]:
     """Return the halves of all iterations whose imbalance is the least, or nearly.
 
-    tile: [rows, columns] float32; size: what it is divided by before
+    tile: [rows, columns] float32
     """
+    size = size_of(tile, mode)
     before = tile.double() / size
-    found = turns(before, iterations)
-    least = min(float(imbalance) for _, _, imbalance in found)
+    states = turns(before, iterations)
+    least = min(float(imbalance) for _, _, imbalance in states)
     result = []
-    for column, row, imbalance in found:
+    for column, row, imbalance in states:
         if imbalance <= least * (1 + TIE):
             balanced = before / column / row[:, None]
-            codes, step, low = (x[0] for x in round_to_nearest(balanced[None], bits))
+            fitted = mode == "fitted" and bits == 2
+            found = fit_to_rows(balanced[None]) if fitted else round_to_nearest(balanced[None], bits)
+            codes, step, low = (x[0] for x in found)
             exact = (balanced - low[:, None]) / step[:, None]
+            if fitted:
+                ends = balanced.amin(1, keepdim=True), balanced.amax(1, keepdim=True)
+                part = ((ends[1] - ends[0]) * INNER_PART).clamp(min=1e-30)
+                exact = ((balanced - (ends[0] + ends[1]) / 2) / part + 1.5).clamp(0, 3)
             # a balanced number is rounded a few times, and so are its differences and quotients
             blur = 8 * 2**-24 * (balanced.abs().amax(1) / step + 2**bits)[:, None]
             scales = (to_float16(x.float()) for x in (row * size * step, row * size * low, column))

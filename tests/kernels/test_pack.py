@@ -24,7 +24,7 @@ from kvarn_port.layout import PRESETS, tile_layout
 from kvarn_port.reference import pack as reference
 from kvarn_port.reference.tiles import dequantise
 from tests.kernels.golden_tiles import GOLDEN, Golden, golden_tile
-from tests.kernels.records import Apart, Half, apart, halves, size_of, tied, tile_of
+from tests.kernels.records import Apart, Half, apart, halves, tied, tile_of
 from tests.kernels.steps import (
     VERIFY,
     Case,
@@ -94,7 +94,7 @@ def nearest(got: Half, tile: torch.Tensor, number: int, step: Step) -> Apart:
     layout = step.layout
     rows = tile.T if number == 0 else tile
     bits = layout.key_bits if number == 0 else layout.value_bits
-    found = [apart(got, each) for each in tied(rows, size_of(rows, step.mode), bits)]
+    found = [apart(got, each) for each in tied(rows, step.mode, bits)]
     return min(found, key=how_far)
 
 

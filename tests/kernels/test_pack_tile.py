@@ -15,7 +15,7 @@ if None in (importlib.util.find_spec("torch"), importlib.util.find_spec("triton"
 import torch
 
 from kvarn_port.reference.normalise import normalise
-from kvarn_port.reference.tiles import pack_codes, round_to_nearest
+from kvarn_port.reference.tiles import fit_to_rows, pack_codes, round_to_nearest
 from tests.kernels.golden_tiles import GOLDEN, Golden, golden_tile
 from tests.kernels.tile_kernels import round_and_pack, scales_of
 
@@ -57,6 +57,26 @@ def test_a_balanced_tile_has_the_bytes_of_the_reference(
     assert torch.equal(octets, pack_codes(codes, bits))
     assert torch.equal(step, right_step)
     assert torch.equal(low, right_low)
+
+
+@pytest.mark.parametrize("kind", ["normal", "halves", "constant lines", "tiny and huge"])
+@pytest.mark.parametrize(("group", "head_dim"), [(64, 64), (128, 256), (128, 128)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_fitted_tile_has_the_bytes_of_the_reference(
+    axis: int, group: int, head_dim: int, kind: str, device: str
+) -> None:
+    tile = balanced_tile(kind, group, head_dim, axis)
+    octets, low, step = (x.cpu() for x in round_and_pack(tile.to(device), 2, axis, fitted=True))
+    rows = tile.T.contiguous() if axis == 0 else tile
+    codes, right_step, right_low = (x[0] for x in fit_to_rows(rows[None]))
+    # fitted-inner-part, fitted-from-the-lowest, fitted-codes-exchanged
+    assert torch.equal(octets, pack_codes(codes, 2))
+    # fitted-least-squares, fitted-mean-forgotten, fitted-products-about-the-middle,
+    # fitted-flat-rows-have-steps: sums of 256 float32 by pairs, and 256 times the mean's square
+    # taken from squares that are 64 times what is left where one number is far from all others
+    torch.testing.assert_close(step, right_step, rtol=1e-5, atol=0.0)
+    size = rows.abs().amax(1)
+    assert ((low - right_low).abs() <= 1e-5 * size).all()
 
 
 @pytest.mark.parametrize("mode", ["reference", "prescaled", "fitted"])
@@ -121,5 +141,5 @@ def test_a_deviation_counts_as_a_thousand_at_most(device: str) -> None:
     column, row, _ = scales_of(tile.to(device), 0, 1, "reference")
     # deviations-unclipped: one iteration takes 1,000 of 20,000 into a column, and what is left
     assert column.unique().tolist() == pytest.approx([1000.0], rel=1e-6)
-    right = normalise(tile[None], iterations=1)
+    right = normalise(tile[None], iterations=1, mode="reference")
     torch.testing.assert_close(row.cpu(), right.row_scale[0], rtol=2e-6, atol=0.0)

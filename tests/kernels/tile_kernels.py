@@ -7,19 +7,29 @@ import triton
 import triton.language as tl
 
 from kvarn_port.kernels.normalise import inverse_scales
-from kvarn_port.kernels.round_pack import codes, fit_to_rows, limits, packed
+from kvarn_port.kernels.round_pack import (
+    codes,
+    codes_about,
+    fit_to_rows,
+    inner_part,
+    limits,
+    packed,
+)
 
 
 @triton.jit
 def _round(balanced_ptr, octets_ptr, low_ptr, step_ptr, group: tl.constexpr, head_dim: tl.constexpr,
-           bits: tl.constexpr, axis: tl.constexpr, mode: tl.constexpr,
+           bits: tl.constexpr, axis: tl.constexpr, fitted: tl.constexpr,
            native: tl.constexpr):  # fmt: skip
     at = tl.arange(0, group)[:, None] * head_dim + tl.arange(0, head_dim)[None, :]
     balanced = tl.load(balanced_ptr + at)
-    low, step = limits(balanced, bits, axis, mode, native)
-    code = codes(balanced, low, step, bits, axis, mode, native)
-    if mode == "fitted":
-        low, step = fit_to_rows(balanced, code, low, step, bits, axis)
+    if fitted:
+        middle, inner = inner_part(balanced, axis, native)
+        low, step = fit_to_rows(balanced, middle, inner, axis, native)
+        code = codes_about(balanced, middle, inner, axis)
+    else:
+        low, step = limits(balanced, bits, axis, native)
+        code = codes(balanced, low, step, bits, axis, native)
     if axis == 0:
         code = tl.trans(code)
     octets = packed(code, bits)
@@ -44,18 +54,19 @@ def _scales(x_ptr, column_ptr, row_ptr, numbers_ptr, iterations, group: tl.const
 
 
 def round_and_pack(
-    balanced: torch.Tensor, bits: int, axis: int, mode: str
+    balanced: torch.Tensor, bits: int, axis: int, *, fitted: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return bytes [rows, row bytes], low and step [rows] of a tile [group, head_dim] float32.
 
     axis: that rows run along: 0 for keys, whose rows are channels, 1 for values
+    fitted: as mode "fitted" makes 2 bits of them
     """
     group, head_dim = balanced.shape
     rows, columns = (head_dim, group) if axis == 0 else (group, head_dim)
     octets = torch.empty(rows, columns * bits // 8, dtype=torch.uint8, device=balanced.device)
     low, step = (torch.empty(rows, device=balanced.device) for _ in range(2))
     _round[(1,)](
-        balanced, octets, low, step, group, head_dim, bits, axis, mode, is_native(), num_warps=8
+        balanced, octets, low, step, group, head_dim, bits, axis, fitted, is_native(), num_warps=8
     )
     return octets, low, step
 
