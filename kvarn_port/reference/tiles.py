@@ -95,27 +95,33 @@ def fit_to_rows(balanced: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, tor
     """Return codes of 2 bits, [n, rows, columns] uint8, and step and low [n, rows] float.
 
     row = code · step + low. Codes say on which side of the middle of its row's range a number is,
-    and whether it is INNER_PART of the range from there or further. Step and low are such that
-    code · step + low has the mean of the row, and deviations from it whose products with those of
-    the row sum up to the squares of those: sum of (found - mean) · (row - mean) = sum of (row -
-    mean)². Attention adds rows up, so that errors of either sign are lost in each other, but not a
-    row that comes back too small: by least squares, 0.88 of N(0, 1).
+    and whether it is INNER_PART of the range from there or further.
 
     A row of one number has codes 0, a step of 0, and the number in low. A row with a NaN has codes
     1, a step of 0 and NaN for low; with an infinity, that for low.
     """
     low, high = balanced.amin(2, keepdim=True), balanced.amax(2, keepdim=True)
-    middle, inner = (low + high) * 0.5, (high - low) * INNER_PART
-    apart = balanced - middle
-    beyond = (apart.abs() >= inner).float()
+    apart = balanced - (low + high) * 0.5
+    beyond = (apart.abs() >= (high - low) * INNER_PART).to(torch.uint8)
     codes = torch.where(apart > 0, 2 + beyond, 1 - beyond)
-    mean, mean_code = apart.mean(2), codes.mean(2)
-    apart = apart - mean[..., None]
+    return codes, *fit(balanced, codes)
+
+
+def fit(balanced: torch.Tensor, codes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return step and low [n, rows] by which code · step + low has the mean and size of each row.
+
+    Size: the products of its deviations with those of the row sum up to the squares of those, sum
+    of (found - mean) · (row - mean) = sum of (row - mean)². Attention adds rows up, so that errors
+    of either sign are lost in each other, but not a row that comes back too small: by least
+    squares, 0.88 of N(0, 1).
+    """
+    codes = codes.to(balanced.dtype)
+    mean, mean_code = balanced.mean(2), codes.mean(2)
+    apart = balanced - mean[..., None]
     covariance = (apart * (codes - mean_code[..., None])).sum(2)
     is_fit = (covariance > 0) & covariance.isfinite()
     step = torch.where(is_fit, (apart * apart).sum(2) / covariance, 0.0)
-    low = middle[..., 0] + torch.where(is_fit, mean - step * mean_code, 0.0)
-    return codes.to(torch.uint8), step, low
+    return step, mean - step * mean_code
 
 
 def pack_codes(codes: torch.Tensor, bits: int) -> torch.Tensor:

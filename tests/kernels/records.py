@@ -15,6 +15,7 @@ import torch
 from kvarn_port.layout import TileLayout
 from kvarn_port.reference.tiles import (
     INNER_PART,
+    fit,
     fit_to_rows,
     round_to_nearest,
     to_float16,
@@ -24,6 +25,8 @@ from tests.kernels.steps import Step
 
 # Relative: of imbalances in float32 of tiles whose means are 300 deviations.
 TIE = 2e-5
+# Of zero points, in steps: many roundings of float32, and a 32nd of that of a step to float16.
+ROUNDING = 2**-16
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,11 @@ def apart(one: Half, other: Half) -> Apart:
         (one.zero_point, other.zero_point),
         (one.column_scale, other.column_scale),
     )
-    scales = torch.cat([(places(a) - places(b)).abs() for a, b in pairs])
+    off = [(places(a) - places(b)).abs() for a, b in pairs]
+    # a fitted zero point is a difference of up to three steps, and may be next to 0
+    same = (one.zero_point.float() - other.zero_point.float()).abs() <= other.scale * ROUNDING
+    off[1] = torch.where(same, 0, off[1])
+    scales = torch.cat(off)
     further = int((codes > 1).sum()) + int((scales > 1).sum())
     return Apart(int((codes > 0).sum()), int((scales > 0).sum()), further)
 
@@ -142,10 +149,11 @@ def size_of(tile: torch.Tensor, mode: str) -> float:
     return min((float(each.log().mean().exp()) for each in lines if len(each)), default=1.0)
 
 
-def tied(tile: torch.Tensor, mode: str, bits: int, iterations: int = 8) -> list[Half]:
+def tied(tile: torch.Tensor, mode: str, bits: int, got: Half, iterations: int = 8) -> list[Half]:
     """Return the halves of all iterations whose imbalance is the least, or nearly.
 
-    tile: [rows, columns] float32
+    tile: [rows, columns] float32; got: whose codes decide where float32 decides, since what is
+    fitted to a row follows its codes
     """
     size = size_of(tile, mode)
     before = tile.double() / size
@@ -155,19 +163,33 @@ def tied(tile: torch.Tensor, mode: str, bits: int, iterations: int = 8) -> list[
     for column, row, imbalance in states:
         if imbalance <= least * (1 + TIE):
             balanced = before / column / row[:, None]
-            fitted = mode == "fitted" and bits == 2
-            found = fit_to_rows(balanced[None]) if fitted else round_to_nearest(balanced[None], bits)
-            codes, step, low = (x[0] for x in found)
-            exact = (balanced - low[:, None]) / step[:, None]
-            if fitted:
-                ends = balanced.amin(1, keepdim=True), balanced.amax(1, keepdim=True)
-                part = ((ends[1] - ends[0]) * INNER_PART).clamp(min=1e-30)
-                exact = ((balanced - (ends[0] + ends[1]) / 2) / part + 1.5).clamp(0, 3)
-            # a balanced number is rounded a few times, and so are its differences and quotients
-            blur = 8 * 2**-24 * (balanced.abs().amax(1) / step + 2**bits)[:, None]
+            if mode == "fitted" and bits == 2:
+                codes, step, low, exact, blur = _fitted(balanced, got.codes)
+            else:
+                codes, step, low = (x[0] for x in round_to_nearest(balanced[None], bits))
+                exact = (balanced - low[:, None]) / step[:, None]
+                blur = _blur(balanced, step[:, None], bits)
             scales = (to_float16(x.float()) for x in (row * size * step, row * size * low, column))
             result.append(Half(codes, *scales, exact, blur))
     return result
+
+
+def _fitted(balanced: torch.Tensor, got: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return codes of 2 bits, step and low, and codes before they are rounded with their blur."""
+    low, high = balanced.amin(1, keepdim=True), balanced.amax(1, keepdim=True)
+    inner = (high - low) * INNER_PART
+    exact = ((balanced - (low + high) / 2) / inner).nan_to_num(-1.5).clamp(-1.5, 1.5) + 1.5
+    blur = _blur(balanced, inner, 2)
+    codes = torch.where((got - exact).abs() <= 0.5 + blur, got, fit_to_rows(balanced[None])[0][0])
+    return codes, *(x[0] for x in fit(balanced[None], codes[None])), exact, blur
+
+
+def _blur(balanced: torch.Tensor, step: torch.Tensor, bits: int) -> torch.Tensor:
+    """Return by how much of a code float32 may be off in each row, [rows, 1].
+
+    A balanced number is rounded a few times, and so are its differences and quotients.
+    """
+    return 8 * 2**-24 * (balanced.abs().amax(1, keepdim=True) / step + 2**bits)
 
 
 def tile_of(step: Step, block: int, head: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -94,7 +94,7 @@ def nearest(got: Half, tile: torch.Tensor, number: int, step: Step) -> Apart:
     layout = step.layout
     rows = tile.T if number == 0 else tile
     bits = layout.key_bits if number == 0 else layout.value_bits
-    found = [apart(got, each) for each in tied(rows, step.mode, bits)]
+    found = [apart(got, each) for each in tied(rows, step.mode, bits, got)]
     return min(found, key=how_far)
 
 
