@@ -1,7 +1,7 @@
 """What a KV cache in fewer bits costs, measured on a small model: python -m kvarn_port.demo
 
 The keys and values that the model computes for texts go through each format: KVarN's presets with
-each mode of their normaliser, int8 and int4 per token-head, and fp8. Shown are relative errors,
+each of their modes, int8 and int4 per token-head, and fp8. Shown are relative errors,
 and perplexity as decode reads the cache.
 """
 

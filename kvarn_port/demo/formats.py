@@ -44,7 +44,7 @@ class Format:
 
 
 def formats(head_dim: int, group: int = 128) -> dict[str, Format]:
-    """Return every format by its name: KVarN's presets of a group in both modes, and the others."""
+    """Return every format by its name: KVarN's presets of a group in each mode, and the others."""
     presets = [name for name, preset in PRESETS.items() if preset.group == group]
     found = [kvarn(preset, mode, head_dim) for preset in presets for mode in MODES]
     scales = 8 * 4 / head_dim  # a float32 for each key, and one for each value
@@ -72,7 +72,7 @@ def by_token(name: str, rows: Kept, bits: float, group: int, kept: Kept | None =
 
 
 def kvarn(preset: str, mode: str, head_dim: int, iterations: int = ITERATIONS) -> Format:
-    """Return a preset of KVarN with a mode of its normaliser, as the references compute it."""
+    """Return a preset of KVarN in a mode, as the references compute it."""
     layout = tile_layout(preset, head_dim)
 
     def rotated(rows: Rows) -> torch.Tensor:

@@ -106,7 +106,7 @@ def fit_to_rows(balanced, middle, inner, AXIS: tl.constexpr, NATIVE: tl.constexp
     covariance -= COUNT * mean * mean_level
     is_fit = covariance > 0.0
     step = tl.where(is_fit, squares / tl.where(is_fit, covariance, 1.0), 0.0)
-    return middle + tl.where(is_fit, mean, 0.0) - step * (mean_level + 1.5), step
+    return middle + mean - step * (mean_level + 1.5), step
 
 
 @triton.jit

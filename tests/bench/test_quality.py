@@ -17,10 +17,10 @@ from tests.bench.quality import BASELINE, Cell, Measured, add_rows, misses, plan
 NAMES = [
     "kvarn_k4v2_g128 reference",
     "kvarn_k4v2_g128 prescaled",
-    "kvarn_k4v2_g128 robust",
+    "kvarn_k4v2_g128 fitted",
     "int8 per token-head, all tokens",
 ]
-K4V2 = Cell("kvarn_k4v2_g128 prescaled")
+K4V2 = Cell("kvarn_k4v2_g128 fitted")
 
 
 def found(*more: Measured) -> dict[Cell, Measured]:
@@ -34,22 +34,22 @@ def test_every_format_is_run_and_two_modes_with_each_sink() -> None:
     assert [cell.row for cell in plan(NAMES, (0, 16), kernels=False)] == [
         "kvarn-k4v2-g128-reference",
         "kvarn-k4v2-g128-prescaled",
-        "kvarn-k4v2-g128-robust",
+        "kvarn-k4v2-g128-fitted",
         "int8-per-token-head-all-tokens",
         "kvarn-k4v2-g128-reference-sink16",
-        "kvarn-k4v2-g128-prescaled-sink16",
+        "kvarn-k4v2-g128-fitted-sink16",
     ]
 
 
 def test_without_the_sink_0_kvarn_is_run_with_sinks_only() -> None:
     rows = [cell.row for cell in plan(NAMES[1:], (1,), kernels=False)]
-    assert rows == ["int8-per-token-head-all-tokens", "kvarn-k4v2-g128-prescaled-sink1"]
+    assert rows == ["int8-per-token-head-all-tokens", "kvarn-k4v2-g128-fitted-sink1"]
 
 
 def test_kernels_are_run_beside_their_references() -> None:
     assert [cell.row for cell in plan(NAMES[2:], (0, 16), kernels=True)] == [
-        "kvarn-k4v2-g128-robust-kernels",
-        "kvarn-k4v2-g128-robust",
+        "kvarn-k4v2-g128-fitted-kernels",
+        "kvarn-k4v2-g128-fitted",
     ]
 
 
@@ -131,7 +131,7 @@ def test_what_is_over_its_target_is_named() -> None:
     # 1.7 % in the mean over texts; sinks and other modes have none, another model neither
     over = Measured(K4V2, [10.36, 20.0], [0.0, 0.0], 1.0)
     assert misses("smollm2-135m", found(over)) == [
-        "kvarn-k4v2-g128-prescaled: +1.784 %, the target is 1.7 %"
+        "kvarn-k4v2-g128-fitted: +1.784 %, the target is 1.7 %"
     ]
     assert misses("gemma3-270m", found(over)) == []
     under = Measured(K4V2, [10.34, 20.0], [0.0, 0.0], 1.0)
@@ -154,9 +154,9 @@ def test_kernels_are_within_a_twentieth_of_a_percent_of_the_references(
 def test_the_table_has_perplexity_without_and_what_it_grows_by() -> None:
     shown = quality.table(["prose", "code"], found(Measured(K4V2, [12.1, 20.0], [4.0, 9.0], 1.0)))
     assert shown.splitlines() == [
-        "                              prose      code      mean  expected",
-        "without-quantisation        10.0000   20.0000",
-        "kvarn-k4v2-g128-prescaled  +21.000%   +0.000%  +10.000%   +6.471%",
+        "                           prose      code      mean  expected",
+        "without-quantisation     10.0000   20.0000",
+        "kvarn-k4v2-g128-fitted  +21.000%   +0.000%  +10.000%   +6.471%",
     ]
 
 

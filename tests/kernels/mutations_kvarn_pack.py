@@ -176,6 +176,50 @@ MUTATIONS = (
         "tl.minimum(tl.maximum(x, -FP16_MAX), FP16_MAX).to(tl.float16)",
         "x.to(tl.float16)",
     ),
+    # fitted rows
+    _mutation("fitted-inner-part", ROUND, "(high - low) * INNER", "(high - low) * 0.25"),
+    _mutation("fitted-from-the-lowest", ROUND, "return (low + high) * 0.5,", "return low,"),
+    _mutation(
+        "fitted-codes-exchanged",
+        ROUND,
+        "tl.where(apart > 0.0, 2 + beyond, 1 - beyond)",
+        "tl.where(apart > 0.0, 3 - beyond, beyond)",
+    ),
+    _mutation(
+        "fitted-middle-is-over",
+        ROUND,
+        "tl.where(apart > 0.0, 2 + beyond, 1 - beyond)",
+        "tl.where(apart >= 0.0, 2 + beyond, 1 - beyond)",
+    ),
+    _mutation(
+        "fitted-least-squares",
+        ROUND,
+        "squares / tl.where(is_fit, covariance, 1.0)",
+        "covariance / tl.sum(level * level, AXIS)",
+    ),
+    _mutation(
+        "fitted-products-about-the-middle",
+        ROUND,
+        "    covariance -= COUNT * mean * mean_level\n",
+        "",
+    ),
+    _mutation("fitted-squares-about-the-middle", ROUND, "    squares -= COUNT * mean * mean\n", ""),
+    _mutation(
+        "fitted-mean-forgotten",
+        ROUND,
+        "middle + mean - step",
+        "middle - step",
+    ),
+    _mutation("fitted-level-unsigned", ROUND, "tl.where(apart > 0.0, level, -level)", "level"),
+    _mutation(
+        "fitted-flat-rows-have-steps",
+        ROUND,
+        "squares / tl.where(is_fit, covariance, 1.0), 0.0)",
+        "squares / tl.where(is_fit, covariance, 1.0), 1.0)",
+    ),
+    _mutation("fits-never", PACK, '(MODE == "fitted") & (BITS == 2)', "BITS == 3"),
+    _mutation("fits-in-every-mode", PACK, '(MODE == "fitted") & (BITS == 2)', "BITS == 2"),
+    _mutation("fits-four-bits", PACK, '(MODE == "fitted") & (BITS == 2)', 'MODE == "fitted"'),
     # steps
     _mutation(
         "ring-row-without-wrap",

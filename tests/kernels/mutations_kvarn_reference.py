@@ -240,6 +240,33 @@ MUTATIONS = (
         "codes(layout.value_codes, group, head_dim, layout.value_bits)",
         "codes(layout.value_codes, head_dim, group, layout.value_bits).transpose(1, 2)",
     ),
+    # fitted rows
+    _mutation("inner-part-of-a-quarter", TILES, "INNER_PART = 0.2\n", "INNER_PART = 0.25\n"),
+    _mutation(
+        "codes-from-the-mean",
+        TILES,
+        "balanced - (low + high) * 0.5",
+        "balanced - balanced.mean(2, keepdim=True)",
+    ),
+    _mutation("inner-without-its-end", TILES, "(apart.abs() >= (high", "(apart.abs() > (high"),
+    _mutation("middle-is-over", TILES, "torch.where(apart > 0, 2", "torch.where(apart >= 0, 2"),
+    _mutation(
+        "least-squares",
+        TILES,
+        "(apart * apart).sum(2) / covariance,",
+        "covariance / (codes - mean_code[..., None]).square().sum(2),",
+    ),
+    _mutation(
+        "products-about-nothing",
+        TILES,
+        "(apart * (codes - mean_code[..., None])).sum(2)",
+        "(balanced * codes).sum(2)",
+    ),
+    _mutation("mean-not-kept", TILES, "mean - step * mean_code", "mean - step * 1.5"),
+    _mutation("a-flat-row-has-a-step", TILES, "(covariance > 0) & covariance", "covariance"),
+    _mutation("fits-in-every-mode", TILES, 'mode == "fitted" and bits == 2', "bits == 2"),
+    _mutation("fits-four-bits", TILES, 'mode == "fitted" and bits == 2', 'mode == "fitted"'),
+    _mutation("fits-never", TILES, 'mode == "fitted" and bits == 2', "bits == 3"),
     _mutation(
         "mode-forgotten-for-values",
         TILES,
