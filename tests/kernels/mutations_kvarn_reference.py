@@ -14,7 +14,7 @@ ORDER = {
     LAYOUT: ("tests/kernels/test_layout.py",),
     ROTATE: (f"{TESTS}rotate.py", f"{TESTS}tiles.py"),
     NORMALISE: (f"{TESTS}normalise.py", f"{TESTS}tiles.py"),
-    TILES: (f"{TESTS}tiles.py",),
+    TILES: (f"{TESTS}tiles.py", f"{TESTS}fitted.py"),
 }
 
 
@@ -264,6 +264,13 @@ MUTATIONS = (
     ),
     _mutation("mean-not-kept", TILES, "mean - step * mean_code", "mean - step * 1.5"),
     _mutation("a-flat-row-has-a-step", TILES, "(covariance > 0) & covariance", "covariance"),
+    _mutation(
+        "another-default",
+        NORMALISE,
+        'DEFAULT_MODE = "fitted"',
+        'DEFAULT_MODE = "prescaled"',
+        by="fitted",
+    ),
     _mutation("fits-in-every-mode", TILES, 'mode == "fitted" and bits == 2', "bits == 2"),
     _mutation("fits-four-bits", TILES, 'mode == "fitted" and bits == 2', 'mode == "fitted"'),
     _mutation("fits-never", TILES, 'mode == "fitted" and bits == 2', "bits == 3"),

@@ -10,7 +10,6 @@ Rings are copies, and records that are not written stay: both equal to the byte.
 from __future__ import annotations
 
 import importlib.util
-import inspect
 from dataclasses import replace
 
 import pytest
@@ -23,8 +22,7 @@ import torch
 from kvarn_port.kernels.pack import pack
 from kvarn_port.layout import PRESETS, tile_layout
 from kvarn_port.reference import pack as reference
-from kvarn_port.reference.normalise import DEFAULT_MODE
-from kvarn_port.reference.tiles import dequantise, quantise
+from kvarn_port.reference.tiles import dequantise
 from tests.kernels.golden_tiles import GOLDEN, Golden, golden_tile
 from tests.kernels.records import Apart, Half, apart, halves, tied, tile_of
 from tests.kernels.steps import (
@@ -384,19 +382,6 @@ def test_steps_with_an_edge_match_the_reference(edge: str, mode: str, device: st
     step = one_tile(key, value, device, "kvarn_k4v2_g64", mode)
     # single-pass-variance: the channel whose mean is 300 deviations
     check(step, device)
-
-
-def test_without_a_mode_tiles_are_fitted(device: str) -> None:
-    step = make(Case((64,), (64,), mode="fitted", seed=14), device)
-    asked, unasked = step.copy(device, 0), step.copy(device, 0)
-    pack(**asked.arguments())
-    arguments = unasked.arguments()
-    del arguments["mode"]
-    # mode-ignored, and another default than that of the reference
-    pack(**arguments)
-    assert torch.equal(unasked.tiles, asked.tiles)
-    for function in (pack, reference.pack, quantise):
-        assert inspect.signature(function).parameters["mode"].default == DEFAULT_MODE == "fitted"
 
 
 def test_nothing_to_do_launches_nothing(device: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 from typing import Any
 
 import pytest
@@ -85,3 +86,7 @@ def test_what_is_not_read_is_refused(name: str, device: str) -> None:
     with pytest.raises(ValueError, match="expected") as raised:
         pack(**(step.arguments() | changed))
     assert str(raised.value) == message
+
+
+def test_without_a_mode_tiles_are_fitted() -> None:
+    assert inspect.signature(pack).parameters["mode"].default == "fitted"
