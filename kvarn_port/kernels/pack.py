@@ -19,9 +19,10 @@ from .normalise import inverse_scales, single, whole
 from .pack_call import check
 from .rotate import grain_bytes
 from .round_pack import (
+    about_middle,
     codes,
     codes_about,
-    fit_to_rows,
+    fit,
     inner_part,
     limits,
     packed,
@@ -121,8 +122,10 @@ def write_record(
     if (MODE == "fitted") & (BITS == 2):
         middle, inner = inner_part(balanced, 1 - AXIS, NATIVE)
         balanced = _balanced(x, size, column, row, 2 * again, AXIS, MODE)
-        low, step = fit_to_rows(balanced, middle, inner, 1 - AXIS, NATIVE)
+        mean, squares = about_middle(balanced, middle, 1 - AXIS, NATIVE)
         balanced = _balanced(x, size, column, row, 3 * again, AXIS, MODE)
+        low, step = fit(balanced, middle, inner, mean, squares, 1 - AXIS, NATIVE)
+        balanced = _balanced(x, size, column, row, 4 * again, AXIS, MODE)
         code = codes_about(balanced, middle, inner, 1 - AXIS)
     else:
         low, step = limits(balanced, BITS, 1 - AXIS, NATIVE)

@@ -91,17 +91,25 @@ def _two_sums(a, b, AXIS: tl.constexpr, NATIVE: tl.constexpr):
 
 
 @triton.jit
-def fit_to_rows(balanced, middle, inner, AXIS: tl.constexpr, NATIVE: tl.constexpr):
-    """The low and the step that give rows their mean, and products with them the squares' sum."""
+def about_middle(balanced, middle, AXIS: tl.constexpr, NATIVE: tl.constexpr):
+    """The mean of what each row is apart from the middle of its range, and the sum of squares."""
+    apart = balanced - tl.expand_dims(middle, AXIS)
+    total, squares = _two_sums(apart, apart * apart, AXIS, NATIVE)
+    return total * (1.0 / balanced.shape[AXIS]), squares
+
+
+@triton.jit
+def fit(balanced, middle, inner, mean, squares, AXIS: tl.constexpr, NATIVE: tl.constexpr):
+    """The low and the step by which code · step + low has the mean and the size of each row.
+
+    mean, squares: of `about_middle`; near the middle of a range sums of products lose few digits
+    """
     COUNT: tl.constexpr = balanced.shape[AXIS]
     apart = balanced - tl.expand_dims(middle, AXIS)
-    mean, squares = _two_sums(apart, apart * apart, AXIS, NATIVE)
     level = tl.where(tl.abs(apart) >= tl.expand_dims(inner, AXIS), 1.5, 0.5)
     level = tl.where(apart > 0.0, level, -level)
-    mean_level, covariance = _two_sums(level, apart * level, AXIS, NATIVE)
-    mean *= 1.0 / COUNT
-    mean_level *= 1.0 / COUNT
-    # about the middle of a range sums of products lose little: the mean is within half of it
+    total, covariance = _two_sums(level, apart * level, AXIS, NATIVE)
+    mean_level = total * (1.0 / COUNT)
     squares -= COUNT * mean * mean
     covariance -= COUNT * mean * mean_level
     is_fit = covariance > 0.0

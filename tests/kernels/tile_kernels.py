@@ -8,9 +8,10 @@ import triton.language as tl
 
 from kvarn_port.kernels.normalise import inverse_scales
 from kvarn_port.kernels.round_pack import (
+    about_middle,
     codes,
     codes_about,
-    fit_to_rows,
+    fit,
     inner_part,
     limits,
     packed,
@@ -25,7 +26,8 @@ def _round(balanced_ptr, octets_ptr, low_ptr, step_ptr, group: tl.constexpr, hea
     balanced = tl.load(balanced_ptr + at)
     if fitted:
         middle, inner = inner_part(balanced, axis, native)
-        low, step = fit_to_rows(balanced, middle, inner, axis, native)
+        mean, squares = about_middle(balanced, middle, axis, native)
+        low, step = fit(balanced, middle, inner, mean, squares, axis, native)
         code = codes_about(balanced, middle, inner, axis)
     else:
         low, step = limits(balanced, bits, axis, native)
