@@ -275,6 +275,7 @@ def pack(
     slot_mapping: [tokens] int64, block · group + position in block; a token whose slot is negative
         is written nowhere, and no tile is packed whose last token is such a one
     max_query_len: of this call at most; it decides the launch, lengths on the device do not
+    mode: how tiles are balanced and rounded, as `kvarn_port.reference.tiles.quantised` says
 
     Raises ValueError where an argument is not as above.
     """

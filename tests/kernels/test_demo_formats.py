@@ -77,10 +77,11 @@ def test_int4_keeps_its_zero_point_in_the_scale() -> None:
 @pytest.mark.parametrize(
     ("preset", "key", "value"),
     # of N(0, 1) by a uniform quantiser between the extremes of 128 or 64 numbers, range about 5.2
-    # or 4.8 deviations: step / √12 = 5.2 / 15 / 3.46 = 0.10; for 2 bits 4.8 / 3 / 3.46 = 0.46
+    # or 4.8 deviations: step / √12 = 5.2 / 15 / 3.46 = 0.10; for 2 bits 4.8 / 3 / 3.46 = 0.46.
+    # Fitted, 2 bits lose 0.37: test_kvarn_reference_fitted.py
     [("kvarn_k4v2_g128", 0.10, 0.46), ("kvarn_k4v4_g128", 0.10, 0.092)],
 )
-@pytest.mark.parametrize("mode", ["reference", "prescaled"])
+@pytest.mark.parametrize("mode", ["reference", "prescaled", "fitted"])
 def test_kvarns_error_on_normal_numbers_is_that_of_its_bits(
     preset: str, mode: str, key: float, value: float
 ) -> None:
@@ -89,7 +90,8 @@ def test_kvarns_error_on_normal_numbers_is_that_of_its_bits(
     rows = normal(4, 128, 64), normal(4, 128, 64, seed=4)
     found = kvarn(preset, mode, 64).packed(*rows)
     assert relative(found[0], rows[0]) == pytest.approx(key, rel=0.2)
-    assert relative(found[1], rows[1]) == pytest.approx(value, rel=0.2)
+    value = 0.37 if (mode, preset) == ("fitted", "kvarn_k4v2_g128") else value
+    assert relative(found[1], rows[1]) == pytest.approx(value, rel=0.1 if mode == "fitted" else 0.2)
 
 
 def test_small_rows_lose_more_in_the_reference_mode() -> None:
