@@ -255,9 +255,11 @@ def test_a_split_of_several_tiles_is_within_its_bounds(
 
 
 def test_more_splits_than_are_read_at_once_add_up(device: str) -> None:
-    # 131 splits, read 128 at a time.
-    case = TileCase((131 * 64 + 2,), (2,), "kvarn_k4v2_g64", kv_heads=1, ratio=1, seed=81)
+    # 131 splits, read 128 at a time. The ring's is the last: six times as large, its keys have the
+    # greatest score of every other row, to which what was read before is then rescaled.
+    case = TileCase((131 * 64 + 2,), (2,), "kvarn_k4v2_g64", kv_heads=1, ratio=4, seed=81)
     made = make(case, device)
+    made.call.ring_keys.mul_(6)
     scratch = scratch_for(made.call, max_requests=200)
     scratch = replace(scratch, device=replace(scratch.device, sm_count=131))
     output = run(made.call, scratch=scratch)[:2]
