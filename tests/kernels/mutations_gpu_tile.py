@@ -16,6 +16,7 @@ TESTS = "tests/kernels/test_tile_attention.py"
 HOPPER = KERNELS + "tile_hopper.py"
 TILE = KERNELS + "tile_hopper_tile.py"
 RING = KERNELS + "tile_hopper_ring.py"
+COMBINE = KERNELS + "tile_hopper_combine.py"
 UNPACK = KERNELS + "tile_unpack.py"
 
 
@@ -35,6 +36,10 @@ MANY_LONG = _hopper("[9000]x[21],k4v2_g128,D256,8x8heads,heads-apart,peaked,caus
 MANY_SHORT = _hopper("[700,8]x[8,8],k4v2_g128,D256,4x6heads,padded,peaked,causal,float32")
 ALL_SEEN = _hopper("[37,1000,4321]x[5,5,5],k4v2_g128,D256,4x6heads,dense,normal,all,float16")
 LONG, SHORT = (FEW_LONG, MANY_LONG), (FEW_RING, MANY_SHORT)
+PARTS = tuple(
+    f"tests/kernels/test_tile_hopper_combine.py::test_parts_are_weighed_and_rotated_back[hopper-{n}]"
+    for n in (5, 66, 150)
+)
 TWO_BITS = _short("[129,259]x[1,3],k4v2_g128,D128,2x6heads,padded,huge-token,all,float32")
 FOUR_BITS = _short("[131]x[2],k4v4_g128,D256,2x6heads,padded,steep,all,float32")
 
@@ -51,6 +56,7 @@ def _unchanged(name: str, *tests: str) -> Mutation:
 UNCHANGED = (
     _unchanged("nothing changed in tiles of few rows", FEW_LONG, FEW_RING, ALL_SEEN),
     _unchanged("nothing changed in tiles of many rows", MANY_LONG, MANY_SHORT),
+    _unchanged("nothing changed in the second stage", *PARTS),
     _unchanged("nothing changed in assembly", TWO_BITS, FOUR_BITS),
 )
 
@@ -167,18 +173,70 @@ MUTATIONS = (
         "(gl.arange(0, M, layout=rows)) // RATIO",
         (MANY_LONG,),
     ),
-    _mutation("ring-from-its-first-row", RING, "(pos % ring_rows)", "(pos - begin)", SHORT),
-    _mutation("ring-read-past-the-end", RING, "(pos < seq_len)", "(pos <= seq_len)", SHORT),
+    _mutation("ring-from-its-first-row", RING, "row = n % ring_rows + at", "row = at", SHORT),
     _mutation(
-        "one-key-too-many",
+        "ring-does-not-wrap", RING, "gl.where(row < ring_rows, row, row - ring_rows)", "row", SHORT
+    ),
+    _mutation(
+        "one-key-too-many", RING, "(key < end)[None, :]", "(key <= end)[None, :]", (ALL_SEEN,)
+    ),
+    _mutation("ring-shares-overlap", RING, "share * rows", "share * (rows - 1)", SHORT),
+    _mutation(
+        "ring-shares-rounded-down",
         RING,
-        "(key < seq_len)[None, :]",
-        "(key <= seq_len)[None, :]",
-        (ALL_SEEN,),
+        "(seq_len - begin + shares - 1) >> halvings",
+        "(seq_len - begin) >> halvings",
+        SHORT,
+    ),
+    _mutation(
+        "ring-of-a-split-in-use",
+        RING,
+        "(splits - (1 << i)) * each >= packed",
+        "(splits - (1 << i) + 1) * each >= packed",
+        (MANY_LONG,),
     ),
     _mutation("ring-sum-without-rescale", RING, "total * alpha + gl", "total + gl", SHORT),
     _mutation(
         "ring-output-without-rescale", RING, "acc = acc * alpha[:, None]", "acc = acc", SHORT
+    ),
+    # the second stage
+    _mutation(
+        "combine-without-weight", COMBINE, "gl.exp2(maxima[j] - new), 0.0", "1.0, 0.0", PARTS
+    ),
+    _mutation("combine-without-rescale", COMBINE, "out = out * old[:, None]", "out = out", PARTS),
+    _mutation(
+        "combine-sum-without-rescale",
+        COMBINE,
+        "denominator = denominator * old",
+        "denominator += 0.0",
+        PARTS,
+    ),
+    _mutation(
+        "combine-adds-empty-splits",
+        COMBINE,
+        "gl.where(full[:, None], parts[j], 0.0)",
+        "parts[j]",
+        PARTS,
+    ),
+    _mutation(
+        "combine-reads-no-second-trip", COMBINE, "max_at += EACH * STEP", "max_at += 0", PARTS
+    ),
+    _mutation(
+        "combine-groups-alike",
+        COMBINE,
+        "gl.exp2(top - gl.max(top, 0))",
+        "gl.exp2(top - top)",
+        PARTS,
+    ),
+    _mutation(
+        "rotated-back-with-a-sign-lost",
+        COMBINE,
+        "odd ^ (odd >> 2) ^ (odd >> 1)",
+        "odd ^ (odd >> 1)",
+        PARTS,
+    ),
+    _mutation(
+        "rotated-back-without-a-lane", COMBINE, "gl.static_range(5)", "gl.static_range(4)", PARTS
     ),
     # assembly of path "pointer"
     _mutation(
