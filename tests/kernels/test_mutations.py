@@ -91,7 +91,7 @@ def test_on_a_gpu_each_is_tried_with_a_handful_of_the_cases_of_its_path() -> Non
 
 def test_on_a_gpu_those_of_tiles_are_tried_with_calls_that_there_are() -> None:
     cases = [*tile_hopper_cases(), *tile_cases()]
-    ids = {f"[{case}]" for case in cases}
+    ids = {f"[{case}]" for case in cases} | {f"[hopper-{splits}]" for splits in (5, 66, 150)}
     listed = [mutation for mutation in GPU_MUTATIONS if mutation.name.startswith("tile-gpu-")]
     named = {test for mutation in listed for test in mutation.tests}
     assert all(stages(mutation) == [("-m", "kernel", *mutation.tests)] for mutation in listed)
