@@ -35,6 +35,9 @@ FEW_RING = _hopper("[1500]x[5],k4v2_g128,D256,4x6heads,padded,huge-token,causal,
 MANY_LONG = _hopper("[9000]x[21],k4v2_g128,D256,8x8heads,heads-apart,peaked,causal,float16")
 MANY_SHORT = _hopper("[700,8]x[8,8],k4v2_g128,D256,4x6heads,padded,peaked,causal,float32")
 ALL_SEEN = _hopper("[37,1000,4321]x[5,5,5],k4v2_g128,D256,4x6heads,dense,normal,all,float16")
+# Four query tiles that see little but the ring; a ring of four steps, of which one split has all.
+MANY_TILES = _hopper("[1000,129]x[64,64],k4v2_g128,D256,1x4heads,padded,steep,causal,bfloat16")
+RING_STEPS = _hopper("[1000,129]x[64,64],k4v2_g128,D256,4x6heads,dense,normal,all,float32")
 LONG, SHORT = (FEW_LONG, MANY_LONG), (FEW_RING, MANY_SHORT)
 PARTS = tuple(
     f"tests/kernels/test_tile_hopper_combine.py::test_parts_are_weighed_and_rotated_back[hopper-{n}]"
@@ -56,6 +59,7 @@ def _unchanged(name: str, *tests: str) -> Mutation:
 UNCHANGED = (
     _unchanged("nothing changed in tiles of few rows", FEW_LONG, FEW_RING, ALL_SEEN),
     _unchanged("nothing changed in tiles of many rows", MANY_LONG, MANY_SHORT),
+    _unchanged("nothing changed in many query tiles", MANY_TILES, RING_STEPS),
     _unchanged("nothing changed in the second stage", *PARTS),
     _unchanged("nothing changed in assembly", TWO_BITS, FOUR_BITS),
 )
@@ -171,7 +175,7 @@ MUTATIONS = (
         RING,
         "(flat + gl.arange(0, M, layout=rows)) // RATIO",
         "(gl.arange(0, M, layout=rows)) // RATIO",
-        (MANY_LONG,),
+        (MANY_TILES,),
     ),
     _mutation("ring-from-its-first-row", RING, "row = n % ring_rows + at", "row = at", SHORT),
     _mutation(
@@ -186,7 +190,7 @@ MUTATIONS = (
         RING,
         "(seq_len - begin + shares - 1) >> halvings",
         "(seq_len - begin) >> halvings",
-        SHORT,
+        (ALL_SEEN,),
     ),
     _mutation(
         "ring-of-a-split-in-use",
@@ -195,9 +199,13 @@ MUTATIONS = (
         "(splits - (1 << i) + 1) * each >= packed",
         (MANY_LONG,),
     ),
-    _mutation("ring-sum-without-rescale", RING, "total * alpha + gl", "total + gl", SHORT),
+    _mutation("ring-sum-without-rescale", RING, "total * alpha + gl", "total + gl", (RING_STEPS,)),
     _mutation(
-        "ring-output-without-rescale", RING, "acc = acc * alpha[:, None]", "acc = acc", SHORT
+        "ring-output-without-rescale",
+        RING,
+        "acc = acc * alpha[:, None]",
+        "acc = acc",
+        (RING_STEPS,),
     ),
     # the second stage
     _mutation(
