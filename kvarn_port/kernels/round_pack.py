@@ -102,6 +102,7 @@ def about_middle(balanced, middle, AXIS: tl.constexpr, NATIVE: tl.constexpr):
 def fit(balanced, middle, inner, mean, squares, AXIS: tl.constexpr, NATIVE: tl.constexpr):
     """The low and the step by which code · step + low has the mean and the size of each row.
 
+    Or the largest step by which codes 0 and 3 stay within the row's range, where that is smaller.
     mean, squares: of `about_middle`; near the middle of a range sums of products lose few digits
     """
     COUNT: tl.constexpr = balanced.shape[AXIS]
@@ -113,7 +114,12 @@ def fit(balanced, middle, inner, mean, squares, AXIS: tl.constexpr, NATIVE: tl.c
     squares -= COUNT * mean * mean
     covariance -= COUNT * mean * mean_level
     is_fit = covariance > 0.0
-    step = tl.where(is_fit, squares / tl.where(is_fit, covariance, 1.0), 0.0)
+    step = squares / tl.where(is_fit, covariance, 1.0)
+    # the outer codes stay within the row's range; where all codes are alike, nothing is fitted
+    half = inner * (0.5 / INNER)
+    step = tl.minimum(step, (half - mean) / tl.where(is_fit, 1.5 - mean_level, 1.0))
+    step = tl.minimum(step, (half + mean) / tl.where(is_fit, 1.5 + mean_level, 1.0))
+    step = tl.where(is_fit, step, 0.0)
     return middle + mean - step * (mean_level + 1.5), step
 
 

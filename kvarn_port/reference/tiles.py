@@ -114,14 +114,25 @@ def fit(balanced: torch.Tensor, codes: torch.Tensor) -> tuple[torch.Tensor, torc
     of (found - mean) · (row - mean) = sum of (row - mean)². Attention adds rows up, so that errors
     of either sign are lost in each other, but not a row that comes back too small: by least
     squares, 0.88 of N(0, 1).
+
+    A step is cut so that codes 0 and 3 stay within the row's range: what spreads within one code
+    would else be put on the few numbers that lie apart from the rest, in every row of a channel
+    that has an offset.
     """
     codes = codes.to(balanced.dtype)
-    mean, mean_code = balanced.mean(2), codes.mean(2)
-    apart = balanced - mean[..., None]
+    low, high = balanced.amin(2), balanced.amax(2)
+    middle, half = (low + high) * 0.5, (high - low) * 0.5
+    # about the middle, where numbers of nearly one size are subtracted without an error
+    apart = balanced - middle[..., None]
+    mean, mean_code = apart.mean(2), codes.mean(2)
+    apart = apart - mean[..., None]
     covariance = (apart * (codes - mean_code[..., None])).sum(2)
     is_fit = (covariance > 0) & covariance.isfinite()
-    step = torch.where(is_fit, (apart * apart).sum(2) / covariance, 0.0)
-    return step, mean - step * mean_code
+    step = (apart * apart).sum(2) / covariance
+    step = torch.minimum(step, (half - mean) / (3 - mean_code))
+    step = torch.minimum(step, (half + mean) / mean_code)
+    step = torch.where(is_fit, step, 0.0)
+    return step, torch.where(is_fit, middle + mean - step * mean_code, middle)
 
 
 def pack_codes(codes: torch.Tensor, bits: int) -> torch.Tensor:

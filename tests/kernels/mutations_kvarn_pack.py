@@ -214,8 +214,20 @@ MUTATIONS = (
     _mutation(
         "fitted-flat-rows-have-steps",
         ROUND,
-        "squares / tl.where(is_fit, covariance, 1.0), 0.0)",
-        "squares / tl.where(is_fit, covariance, 1.0), 1.0)",
+        "step = tl.where(is_fit, step, 0.0)",
+        "step = tl.where(is_fit, step, 1.0)",
+    ),
+    _mutation(
+        "fitted-step-not-cut-above",
+        ROUND,
+        "tl.minimum(step, (half - mean)",
+        "tl.maximum(step, -(half - mean)",
+    ),
+    _mutation(
+        "fitted-step-not-cut-below",
+        ROUND,
+        "tl.minimum(step, (half + mean)",
+        "tl.maximum(step, -(half + mean)",
     ),
     _mutation("fits-never", PACK, '(MODE == "fitted") & (BITS == 2)', "BITS == 3"),
     _mutation("fits-in-every-mode", PACK, '(MODE == "fitted") & (BITS == 2)', "BITS == 2"),

@@ -253,9 +253,11 @@ MUTATIONS = (
     _mutation(
         "least-squares",
         TILES,
-        "(apart * apart).sum(2) / covariance,",
-        "covariance / (codes - mean_code[..., None]).square().sum(2),",
+        "(apart * apart).sum(2) / covariance",
+        "covariance / (codes - mean_code[..., None]).square().sum(2)",
     ),
+    _mutation("step-not-cut-above", TILES, "(half - mean) / (3 - mean_code)", "step"),
+    _mutation("step-not-cut-below", TILES, "(half + mean) / mean_code", "step"),
     _mutation(
         "products-about-nothing",
         TILES,

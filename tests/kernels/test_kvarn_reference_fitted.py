@@ -41,7 +41,7 @@ def test_fitted_steps_give_back_the_mean_of_a_row_and_its_size() -> None:
     _, step, low = fit_to_rows(torch.tensor([[[-5.0, 1.0, -1.0, 5.0]]]))
     assert (step.item(), low.item()) == (3.25, -1.5 * 3.25)
     random = torch.Generator().manual_seed(6)
-    rows = torch.randn(4, 128, 96, generator=random).exp() + 30  # uneven about their means
+    rows = 9 * torch.rand(4, 128, 96, generator=random) ** 1.5 + 30  # uneven about their means
     codes, step, low = (part.double() for part in fit_to_rows(rows))
     found, rows = codes * step[..., None] + low[..., None], rows.double()
     mean = rows.mean(2, keepdim=True)
@@ -49,6 +49,31 @@ def test_fitted_steps_give_back_the_mean_of_a_row_and_its_size() -> None:
     torch.testing.assert_close(found.mean(2), mean[..., 0], rtol=1e-6, atol=0)
     products = ((found - mean) * (rows - mean)).sum(2)
     torch.testing.assert_close(products, (rows - mean).square().sum(2), rtol=1e-5, atol=0)
+
+
+def test_fitted_codes_stay_within_the_range_of_their_row() -> None:
+    # step-not-cut-above: 5.06, and 15.2 for 15
+    # of a channel far from the rest in every row: the 0.5625 that spread in code 0 are not put on it
+    row = [15.0, 1.0, -1.0, 0.5, -0.5, 0.0, 0.0, 0.0]
+    codes, step, low = fit_to_rows(torch.tensor([[row]]))
+    assert codes.tolist() == [[[3, 0, 0, 0, 0, 0, 0, 0]]]
+    assert (step.item(), low.item()) == (5.0, 0.0)
+    # step-not-cut-below: the same, turned over
+    _, step, low = fit_to_rows(-torch.tensor([[row]]))
+    assert (step.item(), low.item()) == (5.0, -15.0)
+    rows = torch.randn(3, 128, 256, generator=torch.Generator().manual_seed(8))
+    rows[0, :, 0] += 15
+    rows[1] = rows[1].exp()
+    rows[2] = 7000 * rows[2].sign()
+    rows[2, :, 9] = 60000
+    codes, step, low = fit_to_rows(rows)
+    ends = torch.stack([low, low + 3 * step])
+    apart = (rows.amax(2) - rows.amin(2)) * 1e-6
+    assert (ends[0] >= rows.amin(2) - apart).all()
+    assert (ends[1] <= rows.amax(2) + apart).all()
+    # 15.0 in the mean where 28 came back without the cut; 1 of 256 numbers takes the others' codes
+    found = codes * step[..., None] + low[..., None]
+    assert found[0, :, 0].mean().item() == pytest.approx(rows[0, :, 0].mean().item(), abs=0.7)
 
 
 @pytest.mark.parametrize(("columns", "deviations"), [(128, 5.2), (256, 5.65)])
