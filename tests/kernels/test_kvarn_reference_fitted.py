@@ -53,7 +53,7 @@ def test_fitted_steps_give_back_the_mean_of_a_row_and_its_size() -> None:
 
 def test_fitted_codes_stay_within_the_range_of_their_row() -> None:
     # step-not-cut-above: 5.06, and 15.2 for 15
-    # of a channel far from the rest in every row: the 0.5625 that spread in code 0 are not put on it
+    # one number far from the rest: what they spread within code 0 is not put on it
     row = [15.0, 1.0, -1.0, 0.5, -0.5, 0.0, 0.0, 0.0]
     codes, step, low = fit_to_rows(torch.tensor([[row]]))
     assert codes.tolist() == [[[3, 0, 0, 0, 0, 0, 0, 0]]]
@@ -71,7 +71,7 @@ def test_fitted_codes_stay_within_the_range_of_their_row() -> None:
     apart = (rows.amax(2) - rows.amin(2)) * 1e-6
     assert (ends[0] >= rows.amin(2) - apart).all()
     assert (ends[1] <= rows.amax(2) + apart).all()
-    # 15.0 in the mean where 28 came back without the cut; 1 of 256 numbers takes the others' codes
+    # 28 without the cut
     found = codes * step[..., None] + low[..., None]
     assert found[0, :, 0].mean().item() == pytest.approx(rows[0, :, 0].mean().item(), abs=0.7)
 
