@@ -7,7 +7,8 @@ last ones too where packed tiles leave them idle; the others share the packed ti
 are transposed, [tokens, rows] = K [tokens, channels] q^T and [channels, rows] = V^T p^T: codes are
 the left operand, which the matrix units take from registers, unpacked and dequantised there to
 float16 (k / T = code A + Z, v = (code A + Z) C: each rounded once, values twice), and never return
-to shared memory. T multiplies scores. The values of one tile and the scores of the next are
+to shared memory. A and Z are halved, so that no sum overflows; scores and outputs are doubled. T
+multiplies scores. The values of one tile and the scores of the next are
 computed in one stretch between two barriers.
 
 Few rows go through mma.sync, which takes 8 columns at no more than its share, and two programs of 4

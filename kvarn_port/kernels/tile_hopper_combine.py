@@ -14,6 +14,11 @@ another kernel writes or reads, and lets the next one start only then. A wait en
 before is complete and its writes are seen; that one has waited itself, so that everything before it
 is complete too: no part is read before it is there, nor overwritten by the next call while this one
 reads it. A kernel that is launched plainly waits for all of ours.
+
+That holds where every kernel between two of ours is launched plainly or waits as ours do: one that
+is launched dependently and ends without having waited is complete before the kernel in front of it
+may be, and what waits behind it then reads too soon. It holds within one stream: nothing orders two
+streams, so that a scratch serves one at a time.
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ from .tile_hopper_layouts import across_layout, along_layout, sum_layout, word_l
 
 # A row's maximum moves only when its weights would pass 2^8: the output is rescaled in few tiles.
 SLACK = gl.constexpr(8.0)
-# Keys and values are halved in float16: the largest that a record can hold stays below 65504.
+# Keys over T and values over C are computed halved, of halved scales and zero points. T and C are
+# 0.74 or more, so that of numbers up to 65504 they may reach 88,500: float16 holds their halves.
+# A value stays halved when C has multiplied it.
 HALF = gl.constexpr(0.5)
 
 
@@ -43,7 +45,10 @@ def _keys(words, scale, zero_point, shift):
 
 @gluon.jit
 def _values(words, scale, zero_point, low_0, low_1, high_0, high_1, shift):
-    """Two 2-bit codes of a place, of both bytes: (code x scale + zero point) x channel scale."""
+    """Two 2-bit codes of a place, of both bytes: (code x scale + zero point) x channel scale.
+
+    Scale and zero point are halved, not the channel scale: the sum in brackets may pass 65504.
+    """
     # 0x5c00 | code << 2 is 256 + code
     return gl.inline_asm_elementwise(
         """
@@ -188,9 +193,10 @@ def stage(scales, key_scales, key_zeros, token_scales, channel_scales, value_sca
     key_scales.store(spread(scales[0] * half, KC))
     key_zeros.store(spread(scales[1] * half, KC))
     token_scales.store(scales[2].reshape([32, 2, 2]).permute([2, 0, 1]))
-    channels = (scales[3] * half).reshape([32, 2, 2, 2]).permute([2, 0, 1, 3])
+    # both of a token, its scale and its zero point
+    value_scales.store(spread(scales[4] * half, TC))
+    channels = scales[3].reshape([32, 2, 2, 2]).permute([2, 0, 1, 3])
     channel_scales.store(channels.reshape([2, 32, 4]))
-    value_scales.store(spread(scales[4], TC))
 
 
 @gluon.jit

@@ -38,6 +38,11 @@ ALL_SEEN = _hopper("[37,1000,4321]x[5,5,5],k4v2_g128,D256,4x6heads,dense,normal,
 # Four query tiles that see little but the ring; a ring of four steps, of which one split has all.
 MANY_TILES = _hopper("[1000,129]x[64,64],k4v2_g128,D256,1x4heads,padded,steep,causal,bfloat16")
 RING_STEPS = _hopper("[1000,129]x[64,64],k4v2_g128,D256,4x6heads,dense,normal,all,float32")
+# Values that pass 65504 before their channel's scale multiplies them, in tiles of 8 and of 64 rows.
+BEYOND = tuple(
+    _hopper(f"[1500]x[{n}],k4v2_g128,D256,2x6heads,dense,beyond-half,causal,float32")
+    for n in (1, 8)
+)
 LONG, SHORT = (FEW_LONG, MANY_LONG), (FEW_RING, MANY_SHORT)
 PARTS = tuple(
     f"tests/kernels/test_tile_hopper_combine.py::test_parts_are_weighed_and_rotated_back[hopper-{n}]"
@@ -60,6 +65,7 @@ UNCHANGED = (
     _unchanged("nothing changed in tiles of few rows", FEW_LONG, FEW_RING, ALL_SEEN),
     _unchanged("nothing changed in tiles of many rows", MANY_LONG, MANY_SHORT),
     _unchanged("nothing changed in many query tiles", MANY_TILES, RING_STEPS),
+    _unchanged("nothing changed in values beyond float16", *BEYOND),
     _unchanged("nothing changed in the second stage", *PARTS),
     _unchanged("nothing changed in assembly", TWO_BITS, FOUR_BITS),
 )
@@ -138,6 +144,13 @@ MUTATIONS = (
         "mul.rn.f16x2 $1, v, $7",
     ),
     _mutation("key-zero-point-not-halved", TILE, "spread(scales[1] * half", "spread(scales[1]"),
+    _mutation(  # the channel scale in their place
+        "values-not-halved",
+        TILE,
+        "spread(scales[4] * half, TC))\n    channels = scales[3]",
+        "spread(scales[4], TC))\n    channels = (scales[3] * half)",
+        BEYOND,
+    ),
     _mutation("channel-scales-exchanged", TILE, ".permute([2, 0, 1, 3])", ".permute([2, 0, 3, 1])"),
     _mutation(
         "token-scales-exchanged",

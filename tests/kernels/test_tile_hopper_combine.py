@@ -19,6 +19,7 @@ if None in (importlib.util.find_spec("torch"), importlib.util.find_spec("triton"
     pytest.skip("torch or Triton is not installed", allow_module_level=True)
 
 import torch
+from triton.experimental.gluon import language as gl
 
 from kvarn_port.kernels import tile_attention as paths
 from kvarn_port.kernels import tile_combine
@@ -177,9 +178,23 @@ ROTATE = (
     {**{f"{name}_ptr": "*bf16" for name in ("query", "key", "value")},
      **{f"rotated_{name}_ptr": "*fp16" for name in ("query", "key", "value")}},
 )  # fmt: skip
+# Tiles of 8 rows. Their codes are copied by descriptors, which "cp.async.bulk" reads through.
+BOX = gl.NVMMASharedLayout(64, 8, rank=4)
+ATTEND = (
+    "tile_hopper", "attend_tiles", "GluonASTSource",
+    {"RATIO": 6, "ROWS": 6, "N": 8, "M": 16, "A_K": 16384, "Z_K": 16896, "T_K": 17408,
+     "C_V": 25856, "A_V": 26368, "STAGES": 2, "KC": 64, "TC": 64, "W": 4, "WGMMA": False,
+     "CAUSAL": True, "RING_HALVINGS": 2},
+    {"q_ptr": "*fp16", "tiles_ptr": "*u8", "scale": "fp32",
+     "key_desc": f"tensordesc<u8[1,1,256,64],{BOX!r}>",
+     "value_desc": f"tensordesc<u8[1,1,128,64],{BOX!r}>",
+     **{f"ring_{name}_ptr": "*fp16" for name in ("keys", "values")},
+     **{f"{name}_ptr": "*i32" for name in ("block_table", "query_start", "seq_lens", "ring_slot")},
+     **{f"part_{name}_ptr": "*fp32" for name in ("out", "max", "sum")}},
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("kernel", [COMBINE, ROTATE], ids=lambda kernel: kernel[1])
+@pytest.mark.parametrize("kernel", [COMBINE, ROTATE, ATTEND], ids=lambda kernel: kernel[1])
 def test_a_kernel_that_may_start_early_waits_before_it_reads_or_writes(kernel: tuple) -> None:
     """Caught: a load moved before the wait, or the next kernel let go before it."""
     variables = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
@@ -189,10 +204,12 @@ def test_a_kernel_that_may_start_early_waits_before_it_reads_or_writes(kernel: t
     )
     assert made.returncode == 0, made.stderr[-2000:]
     found = re.findall(
-        r"^\s*(?:@!?%p\d+ )?(griddepcontrol\.\w+|(?:ld|st|red|atom)\.(?:\w+\.)*?global)",
+        r"^\s*(?:@!?%p\d+ )?(griddepcontrol\.\w+|cp\.async\.bulk"
+        r"|(?:ld|st|red|atom|cp\.async)\.(?:\w+\.)*?global)",
         made.stdout,
         re.MULTILINE,
     )
     assert found[:2] == ["griddepcontrol.wait", "griddepcontrol.launch_dependents"]
     assert len(found) > 4
+    assert ("cp.async.bulk" in found) == (kernel is ATTEND)
     assert not any(each.startswith("griddep") for each in found[2:])

@@ -14,7 +14,7 @@ import torch
 from kvarn_port.reference.verify_attention import weighted_values
 from tests.kernels import bounds, tile_bounds, tile_rms
 from tests.kernels.tile_caches import Made, make
-from tests.kernels.tile_cases import TileCase
+from tests.kernels.tile_cases import BEYOND_HALF, TileCase
 
 pytestmark = pytest.mark.kernel
 
@@ -24,8 +24,13 @@ def halves(x: torch.Tensor) -> torch.Tensor:
     return x.half().double()
 
 
-def hopper_output(made: Made, keys_as: torch.dtype = torch.float16) -> torch.Tensor:
-    """Return the output of one request that sees all: operands rounded, all else in float64."""
+def hopper_output(
+    made: Made, keys_as: torch.dtype = torch.float16, *, halve_channels: bool = False
+) -> torch.Tensor:
+    """Return the output of one request that sees all: operands rounded, all else in float64.
+
+    halve_channels: C in place of A and Z of values
+    """
     call, fields, (tiles,) = made.call, made.fields, made.packed
     heads, group = call.tiles.shape[1], call.layout.group
 
@@ -34,9 +39,12 @@ def hopper_output(made: Made, keys_as: torch.dtype = torch.float16) -> torch.Ten
 
     scale, low = (halves(x.double() / 2)[:, None] for x in (fields.key_scale, fields.key_low))
     keys = halves(fields.key_codes * scale + low).to(keys_as).double() * 2
-    per, zero = (x.double()[:, :, None] for x in (fields.value_scale, fields.value_low))
+    by_token, by_channel = (1, 2) if halve_channels else (2, 1)
+    per, zero = (
+        halves(x.double() / by_token)[:, :, None] for x in (fields.value_scale, fields.value_low)
+    )
     values = halves(fields.value_codes * per + zero)
-    values = halves(values * halves(fields.value_channel.double() / 2)[:, None]) * 2
+    values = halves(values * halves(fields.value_channel.double() / by_channel)[:, None]) * 2
     packed = (in_order(keys * fields.key_token.double()[:, :, None]), in_order(values))
     position = torch.arange(tiles * group, int(call.seq_lens[0]))
     row = position % call.ring_keys.shape[1]
@@ -49,7 +57,7 @@ def hopper_output(made: Made, keys_as: torch.dtype = torch.float16) -> torch.Ten
     return weighted_values(halves(weights), values) / weights.sum(2).T[:, :, None]
 
 
-@pytest.mark.parametrize("inputs", ["normal", "huge token", "tiny values", "steep"])
+@pytest.mark.parametrize("inputs", ["normal", "huge token", "tiny values", "steep", BEYOND_HALF])
 def test_what_is_rounded_has_the_expected_rms(inputs: str) -> None:
     case = TileCase(
         (1500,), (5,), head_dim=256, kv_heads=1, ratio=8, inputs=inputs, causal=False, seed=61
@@ -64,3 +72,19 @@ def test_what_is_rounded_has_the_expected_rms(inputs: str) -> None:
     if inputs != "tiny values":  # their values lose more than these keys
         wrong = hopper_output(made, keys_as=torch.bfloat16).float()
         assert bounds.relative_rms(wrong, exact) > limit
+
+
+def test_values_whose_codes_pass_float16_before_the_channel_scale_are_finite() -> None:
+    case = TileCase(
+        (300,), (2,), head_dim=256, kv_heads=1, inputs=BEYOND_HALF, causal=False, seed=62
+    )
+    made = make(case, "cpu")
+    fields = made.fields
+    per, zero = (x.double()[:, :, None] for x in (fields.value_scale, fields.value_low))
+    bare = fields.value_codes * per + zero
+    assert bare.abs().amax(2).gt(65504).sum(1).tolist() == [1, 1]
+    assert (bare * fields.value_channel.double()[:, None]).abs().max() <= 65504
+    exact = tile_bounds.truth(made, torch.float32, hopper=True).rows(2)
+    assert bounds.worst(hopper_output(made).float(), exact) <= 1
+    # tile-gpu-values-not-halved
+    assert not hopper_output(made, halve_channels=True).isfinite().all(2).any()

@@ -19,8 +19,10 @@ roundoff of the operands of the dots (2⁻¹¹ float16; precise: 2⁻²⁴), all
 - Rotating back is a sum of ±1: of float32 roundings γ of the sum of all |out|.
 
 The path for Hopper dequantises both operands: a key is rounded once, a value twice (A code + Z,
-then times C, halved), a weight once: 3u·Σ p|v| in place of the first line's first term, and
-2⁻²⁵ (C + 2) of each value is lost in float16's smallest numbers.
+then times C), a weight once: 3u·Σ p|v| in place of the first line's first term. A and Z are halved
+before, which is exact but for float16's smallest numbers. Of these A/2, Z/2, their sum A/2 code +
+Z/2 and the value's half lose 2⁻²⁵ each: the half of a value 2⁻²⁵ ((code + 1 + 1) C + 1), the value
+twice that, in place of η. A weight loses 2⁻²⁵ of |v|.
 
 Float32 outputs are compared in the rotated frame, where an error stays in its channel; 16-bit ones
 as they are, where the bound of each is the mean of all channels' times √D, and u_out·|out| more.
@@ -50,7 +52,8 @@ class Tokens:
 
     key_parts: |Z'| + |k| times T, of packed keys; key_middle: Z', 0 where none is rounded
     value_parts: A|code - mid| C; value_sums: (A (code + mid) + |Z'|) C
-    value_lost: what float16 may lose of each weight's value; value_channel: C, 0 in the ring
+    value_lost: what float16 may lose of each weight's value
+    value_channel: C; value_coded: code C; both 0 in the ring
     key_token: T of a token, 0 in the ring, [tokens, kv_heads, 1]
     """
 
@@ -62,6 +65,7 @@ class Tokens:
     value_sums: torch.Tensor
     value_lost: torch.Tensor
     value_channel: torch.Tensor
+    value_coded: torch.Tensor
     key_token: torch.Tensor
 
 
@@ -83,12 +87,13 @@ def packed_tokens(fields: Fields, bits: int, kv_heads: int, *, hopper: bool = Fa
         (per * (codes + mid) + (zero + mid * per).abs()) * channel,
         2.0**-39 * top * (codes - mid).abs() * channel,
         channel.expand_as(bare),
+        codes * channel,
         token,
     )
     if hopper:
         values = parts[1].abs()
-        lost = 2.0**-25 * (values + channel + 2)
-        parts = (*parts[:3], 0 * bare, 3 * values, values, lost, *parts[-2:])
+        lost = 2.0**-25 * (values + 2 * ((codes + 2) * channel + 1))
+        parts = (*parts[:3], 0 * bare, 3 * values, values, lost, *parts[-3:])
 
     def in_order(x: torch.Tensor) -> torch.Tensor:
         return x.unflatten(0, (-1, kv_heads)).transpose(1, 2).flatten(0, 1)
@@ -112,7 +117,7 @@ def request_tokens(made: Made, request: int, *, hopper: bool = False) -> Tokens:
         ring[call.ring_slot[request], row].double() for ring in (call.ring_keys, call.ring_values)
     )
     size, zero = values.abs(), torch.zeros_like(keys)
-    new = (keys, values, zero, zero, size, size, 2.0**-25 * size, zero, zero[..., :1])
+    new = (keys, values, zero, zero, size, size, 2.0**-25 * size, zero, zero, zero[..., :1])
     return Tokens(*(torch.cat(both) for both in zip(vars(old).values(), new, strict=True)))
 
 

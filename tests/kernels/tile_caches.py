@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from kvarn_port.layout import PRESETS, TileLayout, ring_rows, tile_layout
-from tests.kernels.tile_cases import Counts, TileCase
+from tests.kernels.tile_cases import BEYOND_HALF, Counts, TileCase
 
 SPARE_PAGES = 3  # of nobody; the unused ends of the block table point to one
 SPARE_SLOTS = 2
@@ -135,12 +135,18 @@ def _fields(case: TileCase, layout: TileLayout, count: int, random: torch.Genera
     if case.inputs == "huge token":
         size[layout.group // 3] = 100
         key_token[:, layout.group // 3] *= 100
-    found = (key_scale, key_low, key_token, scale(layout.head_dim, 1.0))
-    found += (value_scale * size, value_low * size)
-    key_scale, key_low, key_token, channel, value_scale, value_low = (x.half() for x in found)
+    channel, value_scale, value_low = (
+        scale(layout.head_dim, 1.0),
+        value_scale * size,
+        value_low * size,
+    )
+    if case.inputs == BEYOND_HALF:
+        channel = channel.clamp(0.74, 0.86)
+        value_scale[:, layout.group // 3] = 135000 / (2**preset.value_bits - 1)
+        value_low[:, layout.group // 3] = -60000
     return Fields(
-        codes(4), key_scale, key_low, key_token, value_codes(), channel, value_scale,
-        value_low,
+        codes(4), key_scale.half(), key_low.half(), key_token.half(),
+        value_codes(), channel.half(), value_scale.half(), value_low.half(),
     )  # fmt: skip
 
 

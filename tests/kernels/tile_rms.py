@@ -15,7 +15,9 @@ weights p (their sum 1), scores s, values v of a query row, o its output, in the
 - r: what the weights' rounding is a part of, A|code - mid|·C, in the ring |v|; n = 1. The path for
   Hopper has no Z' of its own, and rounds a value twice beside its weight: n = 3 of |v|.
 - Lost: of float16's smallest numbers, 2⁻²⁵ uniformly: a weight in units of the row's largest; a
-  key's half once, Z' twice; a value of the path for Hopper before and after C, halved.
+  key's half once, Z' twice; a value's half, in the path for Hopper, before and after C. There A and
+  Z of values are halved: of float16's smallest numbers every other one loses 2⁻²⁵, 2⁻⁵¹ in the
+  mean square, that of A times the code.
 - A float32 sum of n terms x rounds n times, each time 2⁻²⁴ of what is summed so far, whose mean
   square is Σx²/2 + (Σx)²/3, in whichever order the terms come. Of a score they are q·k. Of values
   they are those of a tile, codes as they are, all of one sign: (Σx)²/3. 32 tokens or more are added
@@ -113,7 +115,9 @@ def _of_values(
     else:
         packed = tokens.key_token > 0
         rounded = torch.where(packed, rounded / 3, rounded)
-        once = _uniform(2.0**-25) * packed * (tokens.value_channel.square() + 4)
+        channel, coded = tokens.value_channel.square(), tokens.value_coded.square()
+        # the value is twice what loses them
+        once = 4 * packed * (_uniform(2.0**-25) * (channel + 1) + 2.0**-51 * (coded + channel))
         variance = weighted_values(weights.square(), once)
         weight = _uniform(2.0**-25) * tokens.values.square()
         variance += weighted_values(largest.square(), weight)
