@@ -22,6 +22,7 @@ from tests.kernels.run_kernel import HUGE, NAN, ZERO, bits, parts
 from tests.kernels.run_tile_kernel import run, scratch_for
 from tests.kernels.tile_caches import Made, TileArguments, empty_tiles, make, running_total
 from tests.kernels.tile_cases import (
+    BEYOND_HALF,
     TileCase,
     hopper_cases,
     long_cases,
@@ -58,7 +59,10 @@ def check_parity(case: TileCase, device: str, made: Made | None = None) -> None:
     assert (output[tokens:].contiguous().view(torch.uint8) == NAN).all()
 
 
-@pytest.mark.parametrize("case", small_cases(), ids=str)
+BEYOND = TileCase((131,), (2,), ratio=6, inputs=BEYOND_HALF, seed=34)
+
+
+@pytest.mark.parametrize("case", [*small_cases(), BEYOND], ids=str)
 def test_a_short_call_is_within_its_bounds(case: TileCase, device: str) -> None:
     check_parity(case, device)
 
