@@ -5,8 +5,9 @@
 looks at .cubin files, all of a folder, Triton's cache unless one is named. ptxas of CUDA 12.8 keeps
 descriptors of wgmma's operands in uniform registers; where it ran out of them it left out the
 instructions that set some, and a product was taken of whatever lay at that place of shared memory.
-The exit status is 1 where a kernel has it. Uniform registers are written on no condition but
-branches, so that the first that is said of one, in the order of the code, must be a write.
+The exit status is 1 where a kernel has it, 5 where there is no kernel to look at. Uniform registers
+are written on no condition but branches, so that the first that is said of one, in the order of the
+code, must be a write.
 """
 
 from __future__ import annotations
@@ -80,17 +81,26 @@ def disassembled(cubin: Path) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def main() -> int:
-    """Print what is found; return the exit status."""
+def cache() -> Path:
+    """Return the folder of Triton's cache."""
     from triton import knobs
 
+    return Path(knobs.cache.dir)
+
+
+def main() -> int:
+    """Print what is found; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("places", nargs="*", type=Path, default=[Path(knobs.cache.dir)])
+    parser.add_argument("places", nargs="*", type=Path)
+    places = parser.parse_args().places or [cache()]
     files = [
         file
-        for place in parser.parse_args().places
+        for place in places
         for file in ([place] if place.is_file() else sorted(place.rglob("*.cubin")))
     ]
+    if not files:
+        print(f"nothing was looked at: no kernel in {', '.join(map(str, places))}")
+        return 5
     wrong = {file: found for file in files if (found := unwritten(disassembled(file)))}
     for file, found in wrong.items():
         print(f"{file}: {len(found)} read what nothing wrote, first {found[0]}")
