@@ -5,7 +5,7 @@ where none is installed, and said to be. Kernel tests run in one process a core,
 compile at once into Triton's cache, which all share. What fails is told at once. Near its limit a
 part begins no more tests, and says what it did not run. Tests that passed are not run again until
 sources, GPU or versions change. Exit status: 0 all is shown, 3 something failed, 5 something is not
-shown, of which each reason is listed.
+shown, of which each reason is listed, or was not asked for (-k).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ from tests.bench.kernels.rows import digest
 from tests.bench.kernels.running import cores, facts
 from tests.gpu.outcomes import read
 from tests.gpu.parts import PARTS, Part, Result, status, summary
-from tests.gpu.shares import run_shares
+from tests.gpu.shares import Ended, run_shares
+
+Outcomes = Mapping[str, tuple[str, str]]
 
 ROOT = Path(__file__).parents[2]
 STATE = ROOT / ".gpu" / "tests"
@@ -94,8 +96,7 @@ def passed_before(folder: Path) -> list[str]:
     """The tests that have passed, those of a run that was cut off among them."""
     earlier = folder / "passed.txt"
     done = earlier.read_text(encoding="utf-8").splitlines() if earlier.exists() else []
-    last = read(folder / "outcomes.jsonl")
-    return sorted({*done, *(name for name, (found, _) in last.items() if found == "passed")})
+    return sorted({*done, *passed_of(read(folder / "outcomes.jsonl"))})
 
 
 def run_part(part: Part, asked: argparse.Namespace, known: dict[str, Any]) -> Result:
@@ -105,32 +106,41 @@ def run_part(part: Part, asked: argparse.Namespace, known: dict[str, Any]) -> Re
     write_passed(folder, done)
     start = time.monotonic()
 
-    def run(finished: Sequence[str], many: int) -> tuple[Sequence[int | None], Sequence[str]]:
+    def run(finished: Sequence[str], many: int) -> tuple[Ended, Outcomes]:
         (folder / "outcomes.jsonl").unlink(missing_ok=True)
         ended = run_shares(
             pytest_command(part, asked), folder, environment(asked), ROOT, done=finished,
             many=many, limit=asked.limit - (time.monotonic() - start),
             tell=lambda line: say(line, asked.log),
         )  # fmt: skip
-        return ended.codes, ended.left
+        return ended, read(folder / "outcomes.jsonl")
 
     many = jobs(part, asked)
-    codes, left = run(done, many)
-    outcomes = read(folder / "outcomes.jsonl")
+    ended, outcomes = run(done, many)
+    wrong = problem(ended, outcomes, asked.limit)
     crowded = [name for name, (_, why) in outcomes.items() if "out of memory" in why.lower()]
-    if crowded and many > 1 and not left and None not in codes:  # not all at once, then: alone
+    if crowded and many > 1 and not ended.left and None not in ended.codes:
+        # not all at once, then: alone
         kept = {name: found for name, found in outcomes.items() if name not in crowded}
-        codes, left = run([*done, *kept], 1)
-        outcomes = kept | read(folder / "outcomes.jsonl")
+        write_passed(folder, [*done, *passed_of(kept)])
+        ended, again = run([*done, *kept], 1)
+        wrong = wrong or problem(ended, again, asked.limit)
+        outcomes = kept | again
     outcomes = dict.fromkeys(done, ("passed", "")) | outcomes
-    write_passed(folder, [name for name, (found, _) in outcomes.items() if found == "passed"])
-    return Result(part, outcomes, problem(codes, left, asked.limit), left)
+    write_passed(folder, passed_of(outcomes))
+    return Result(part, outcomes, wrong, ended.left, asked.expression or "")
+
+
+def passed_of(outcomes: Outcomes) -> list[str]:
+    """The tests that passed."""
+    return [name for name, (found, _) in outcomes.items() if found == "passed"]
 
 
 def write_passed(folder: Path, names: Sequence[str]) -> None:
-    """Keep which tests have passed."""
+    """Keep which tests have passed, what was kept before until this is written."""
     text = "".join(f"{name}\n" for name in sorted(names))
-    (folder / "passed.txt").write_text(text, encoding="utf-8")
+    (folder / "passed.txt.new").write_text(text, encoding="utf-8")
+    (folder / "passed.txt.new").replace(folder / "passed.txt")
 
 
 def environment(asked: argparse.Namespace) -> dict[str, str]:
@@ -141,14 +151,23 @@ def environment(asked: argparse.Namespace) -> dict[str, str]:
     return found | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-def problem(codes: Sequence[int | None], left: Sequence[str], limit: int) -> str:
-    """What kept tests from their end, if anything did: pytest ends with 0, 1, or 5 (no test)."""
-    odd = sorted({code for code in codes if code not in (None, 0, 1, 5)})
+def problem(ended: Ended, outcomes: Outcomes, limit: int) -> str:
+    """What kept tests from their end, if anything did.
+
+    pytest ends with 0, with 5 where there is no test, and with 1 where one failed; so does Python
+    where it cannot even begin.
+    """
+    failed = any(found == "failed" for found, _ in outcomes.values())
+    expected = (None, 0, 1, 5) if failed else (None, 0, 5)
+    odd = sorted({code for code in ended.codes if code is not None and code not in expected})
     if odd:
         return f"pytest ended with {odd[0]}: see share-*.log"
-    if None in codes or left:
+    if None in ended.codes or ended.left:
         return f"not done within {limit} s; run it again, and it goes on"
-    return ""
+    if ended.collected is None:
+        return "no process has collected any test: see share-*.log"
+    lost = set(ended.collected) - set(outcomes)
+    return f"{len(lost)} tests have no outcome, as {min(lost)}" if lost else ""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -12,9 +12,10 @@ import hashlib
 import importlib
 import importlib.util
 import json
+import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,11 +76,12 @@ class Outcomes:
         self.claims = config.getoption("--claims")
         self.until = config.getoption("--until")
         self.spoiled = False
+        self.called = False
 
     def write(self, test: str, outcome: str, reason: str = "") -> None:
         """Append one outcome."""
-        with self.file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"test": test, "outcome": outcome, "reason": reason}) + "\n")
+        entry = {"test": test, "outcome": outcome, "reason": reason, "process": os.getpid()}
+        append(self.file, entry)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(
@@ -117,16 +119,19 @@ class Outcomes:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test that ends the process has begun and has no outcome."""
+        self.called = False
         self.write(nodeid, "begun")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """One outcome a test: of its call, or of what came before or after where that failed."""
+        """One outcome a test; it has passed once what it set up is torn down."""
+        if report.when == "call":
+            self.called = report.passed
         if report.failed:
             self.spoiled |= bool(SPOILED.search(last_line(report)))
             self.write(report.nodeid, "failed", last_line(report))
         elif report.skipped:
             self.write(report.nodeid, "skipped", skip_reason(report))
-        elif report.when == "call":
+        elif report.when == "teardown" and self.called:
             self.write(report.nodeid, "passed")
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -151,15 +156,50 @@ def last_line(report: Any) -> str:
 
 
 def read(path: Path) -> dict[str, tuple[str, str]]:
-    """The last outcome and reason of each test; one that began and did not end has failed."""
+    """The last outcome and reason of each test; one that began and did not end has failed.
+
+    So has the last that a process passed before it ended in no way of pytest's, or was not seen to
+    end. Where it is known to have crashed, what it passed earlier has no outcome: any of it may be
+    the cause.
+    """
     found: dict[str, tuple[str, str]] = {}
+    taken: dict[int, list[str]] = {}
+    codes: dict[int, int | None] = {}
     for entry in entries(path.read_text(encoding="utf-8") if path.exists() else ""):
-        test, outcome = entry["test"], entry["outcome"]
-        if outcome == "begun":
-            found[test] = ("failed", "the process ended in this test")
+        outcome, process = entry["outcome"], entry["process"]
+        if outcome == "ended":
+            codes[process] = entry["code"]
+        elif outcome == "begun":
+            taken.setdefault(process, []).append(entry["test"])
+            found[entry["test"]] = ("failed", "the process ended in this test")
         else:
-            found[test] = (outcome, entry["reason"])
+            found[entry["test"]] = (outcome, entry["reason"])
+    for process, tests in taken.items():
+        doubt(found, tests, codes.get(process))
     return found
+
+
+def doubt(found: dict[str, tuple[str, str]], tests: Sequence[str], code: int | None) -> None:
+    """Take back what a process passed, where neither pytest nor its last test explains its end."""
+    ran = [test for test in tests if test in found and found[test][0] != "skipped"]
+    passed = [test for test in ran if found[test][0] == "passed"]
+    if code in (0, 5) or (code == 1 and len(passed) < len(ran)):
+        return
+    if not passed or passed[-1] != ran[-1]:
+        return
+    if code is None:
+        found[passed[-1]] = ("failed", "its process did not end after it")
+        return
+    for test in passed[:-1]:
+        del found[test]
+    why = f"its process ended with {code} after it; what it had passed is run again"
+    found[passed[-1]] = ("failed", why)
+
+
+def append(path: Path, entry: Mapping[str, Any]) -> None:
+    """Append a line to a file of outcomes."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(entry) + "\n")
 
 
 def entries(text: str) -> Iterator[dict[str, str]]:

@@ -44,12 +44,16 @@ PARTS = (
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a part's tests; `problem` where it did not come to its end, `left` unrun."""
+    """What became of a part's tests; `problem` where it did not come to its end, `left` unrun.
+
+    only: the expression that chose some of the tests, where one did
+    """
 
     part: Part
     outcomes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     problem: str = ""
     left: Sequence[str] = ()
+    only: str = ""
 
     def count(self, outcome: str) -> int:
         """How many tests had an outcome."""
@@ -57,12 +61,12 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """One of "shown", "failed", "skipped", or "in part" where some tests were skipped."""
+        """One of "shown", "failed", "skipped", or "in part" where not all tests were run."""
         if self.problem or self.count("failed"):
             return "failed"
         if not self.count("passed"):
             return "skipped"
-        return "in part" if self.count("skipped") else "shown"
+        return "in part" if self.count("skipped") or self.only else "shown"
 
     def reasons(self) -> list[str]:
         """Why tests failed, each, and why they were skipped, each reason once."""
@@ -74,6 +78,8 @@ class Result:
         lines += [f"not run: {count} of {test}" for test, count in sorted(unrun.items())]
         skipped = Counter(why for found, why in self.outcomes.values() if found == "skipped")
         lines += [f"skipped: {count} by: {reason}" for reason, count in skipped.items()]
+        if self.only:
+            lines.append(f"not asked for: any test but those by -k '{self.only}'")
         if not self.outcomes and not self.problem:
             lines.append("skipped: no test was found")
         return lines

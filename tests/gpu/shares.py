@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.gpu.outcomes import claim_of, entries
+from tests.gpu.outcomes import append, claim_of, entries
 
 MARGIN_S = 40  # before the limit no test is begun any more, so that those that run can end
 EVERY_S = 30  # how far a run has come is told
@@ -22,10 +22,14 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Ended:
-    """The exit status of each process, None of one that ran into the limit; tests not begun."""
+    """The exit status of each process, None of one that ran into the limit; tests not begun.
+
+    collected: the tests that there were to run; None where no process came so far
+    """
 
     codes: Sequence[int | None]
     left: Sequence[str]
+    collected: Sequence[str] | None
 
 
 @dataclass
@@ -90,8 +94,8 @@ def run_shares(
                 processes.append(process)
         codes += _wait(processes, end, progress)
         collected, unbegun = _collected(claims), unclaimed(claims)
-        if not unbegun or time.time() > until or len(unbegun) in (left, len(collected)):
-            return Ended(codes, unbegun)
+        if not unbegun or time.time() > until or len(unbegun) in (left, len(collected or ())):
+            return Ended(codes, unbegun, collected)
         left = len(unbegun)
 
 
@@ -108,15 +112,16 @@ def _wait(
         if codes[-1] is None:
             process.kill()
             process.wait()
+        append(progress.path, {"outcome": "ended", "process": process.pid, "code": codes[-1]})
     progress.read()
     return codes
 
 
-def _collected(claims: Path) -> list[str]:
+def _collected(claims: Path) -> list[str] | None:
     found = claims / "collected"
-    return found.read_text(encoding="utf-8").splitlines() if found.exists() else []
+    return found.read_text(encoding="utf-8").splitlines() if found.exists() else None
 
 
 def unclaimed(claims: Path) -> list[str]:
     """The tests that no process has taken."""
-    return [test for test in _collected(claims) if not claim_of(claims, test).exists()]
+    return [test for test in _collected(claims) or () if not claim_of(claims, test).exists()]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gpu.outcomes import read
+from tests.gpu.outcomes import append, read
 from tests.gpu.parts import PARTS, Result, status, summary
 from tests.gpu.shares import Ended, run_shares
 
@@ -37,6 +37,13 @@ def test_a_part_is_shown_only_where_all_its_tests_passed(
     assert result.verdict == verdict
     assert status([result]) == code
     assert status([Result(ALLOCATIONS, {"x": PASSED}), result]) == code
+
+
+def test_tests_that_an_expression_chose_are_not_all() -> None:
+    result = Result(PARITY, {"a": PASSED}, only="attention and not gather")
+    assert (result.verdict, status([result])) == ("in part", 5)
+    wanted = "    not asked for: any test but those by -k 'attention and not gather'"
+    assert wanted in summary([result], "gpu H200").splitlines()
 
 
 def test_the_summary_has_every_reason() -> None:
@@ -88,7 +95,10 @@ def run(folder: Path, finished: str = "", ends: bool = False) -> int:
     (folder / "finished.txt").write_text(finished)
     command = command_in(folder, ends=ends)
     command += [f"--outcomes={folder / 'out.jsonl'}", f"--finished={folder / 'finished.txt'}"]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    process = subprocess.Popen(command, cwd=ROOT)
+    code = process.wait()
+    append(folder / "out.jsonl", {"outcome": "ended", "process": process.pid, "code": code})
+    return code
 
 
 def test_each_test_has_one_outcome_with_its_reason(tmp_path: Path) -> None:
