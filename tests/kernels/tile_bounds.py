@@ -22,7 +22,8 @@ The path for Hopper dequantises both operands: a key is rounded once, a value tw
 then times C), a weight once: 3u·Σ p|v| in place of the first line's first term. A and Z are halved
 before, which is exact but for float16's smallest numbers. Of these A/2, Z/2, their sum A/2 code +
 Z/2 and the value's half lose 2⁻²⁵ each: the half of a value 2⁻²⁵ ((code + 1 + 1) C + 1), the value
-twice that, in place of η. A weight loses 2⁻²⁵ of |v|.
+twice that, in place of η. A weight loses 2⁻²⁵ of |v|. A key, whose code is 15 at most, loses
+(15 + 1 + 1) 2⁻²⁵ of its half: 34·2⁻²⁵ in place of 6·2⁻²⁵.
 
 Float32 outputs are compared in the rotated frame, where an error stays in its channel; 16-bit ones
 as they are, where the bound of each is the mean of all channels' times √D, and u_out·|out| more.
@@ -172,7 +173,7 @@ def _request_truth(
 
     single = ROUNDOFF[torch.float32]
     u = 4 * single if precise else ROUNDOFF[torch.float16]
-    lost = 0.0 if precise else 6 * 2.0**-25
+    lost = 0.0 if precise else (34 if hopper else 6) * 2.0**-25
     score_gamma = single * (2 * head_dim + 8)
     moved_by = u * tokens.key_parts + lost * tokens.key_token + score_gamma * tokens.keys.abs()
     epsilon = torch.einsum("qhd,khd->hqk", query.abs(), moved_by.repeat_interleave(ratio, 1))
