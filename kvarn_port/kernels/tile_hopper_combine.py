@@ -110,7 +110,7 @@ def combine_parts(
     o_stride_token, o_stride_head,
     max_query_len, query_tiles, splits,
     RATIO: gl.constexpr, BLOCK_M: gl.constexpr, ROWS: gl.constexpr, EACH: gl.constexpr,
-    GROUPS: gl.constexpr, W: gl.constexpr, EAGER: gl.constexpr,
+    GROUPS: gl.constexpr, W: gl.constexpr,
 ):  # fmt: skip
     """Write one row of the output; a row that sees no key is 0."""
     D: gl.constexpr = 256
@@ -137,9 +137,9 @@ def combine_parts(
     out = gl.zeros([GROUPS, D], gl.float32, layout=L)
     for first in range(0, splits, GROUPS * EACH):
         maxima, sums, parts = (), (), ()
-        # Volatile loads stay in this order. Eagerly, maxima come last: what waits for them finds
-        # every part under way. Else parts wait for maxima, and those of empty splits stay unread.
-        for j in gl.static_range(EACH if EAGER else 0):
+        # Volatile loads stay in this order, maxima last: what waits for them finds every part under
+        # way. Parts of empty splits are read for nothing, which takes less than to wait.
+        for j in gl.static_range(EACH):
             ok = (first + j * GROUPS + group < splits)[:, None]
             parts += (gl.load(out_at + j * STEP * D, mask=ok, volatile=True),)
         for j in gl.static_range(EACH):
@@ -147,9 +147,6 @@ def combine_parts(
             m = gl.load(max_at + j * STEP, mask=ok, other=float("-inf"), volatile=True)
             maxima += (m,)
             sums += (gl.load(sum_at + j * STEP, mask=ok, volatile=True),)
-        for j in gl.static_range(0 if EAGER else EACH):
-            ok = (maxima[j] > -1.0e29)[:, None]
-            parts += (gl.load(out_at + j * STEP * D, mask=ok, volatile=True),)
         new = top
         for j in gl.static_range(EACH):
             new = gl.maximum(new, maxima[j])
@@ -202,5 +199,5 @@ def combine(call: TileCall, plan: Plan, scratch: Scratch) -> None:
         output.stride(0), output.stride(1), call.max_query_len, plan.tiles, plan.splits,
         RATIO=shape.ratio, BLOCK_M=plan.block_m, ROWS=plan.rows,
         EACH=next((n for n in AT_ONCE if n >= needed), AT_ONCE[-1]),
-        GROUPS=GROUPS, W=WARPS, EAGER=True, num_warps=WARPS, launch_pdl=True,
+        GROUPS=GROUPS, W=WARPS, num_warps=WARPS, launch_pdl=True,
     )  # fmt: skip

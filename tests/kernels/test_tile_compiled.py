@@ -6,9 +6,6 @@ Triton's interpreter runs a kernel as it is written; a GPU runs what the compile
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,10 +15,10 @@ if None in (importlib.util.find_spec("torch"), importlib.util.find_spec("triton"
 
 from kvarn_port.layout import PRESETS
 from tests.kernels import sass
+from tests.kernels.compiling import printed
 
 pytestmark = pytest.mark.kernel
 
-ROOT = Path(__file__).parents[2]
 # The kernel with the arguments of real calls, which are recorded where it would be launched.
 COMPILE = """
 import sys
@@ -72,12 +69,7 @@ for head_dim in (64, 128, 256):
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_address_of_an_operand_is_set(preset: str, rows: int, tmp_path: Path) -> None:
     # tile-steps-of-64-pairs: descriptors of wgmma from registers that nothing has written
-    variables = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
-    made = subprocess.run(
-        [sys.executable, "-c", COMPILE, preset, str(rows // 4), str(tmp_path)],
-        cwd=ROOT, env=variables, text=True, capture_output=True,
-    )  # fmt: skip
-    assert made.returncode == 0, made.stderr[-2000:]
+    printed(COMPILE, preset, str(rows // 4), str(tmp_path))
     for head_dim in (64, 128, 256):
         code = sass.disassembled(tmp_path / f"D{head_dim}.cubin")
         assert "HGMMA" in code
