@@ -1,8 +1,11 @@
 """x · H of queries, keys and values in one launch, H the Hadamard matrix of Sylvester over √D.
 
-H_D = H_(D/64) ⊗ H_64 · 8/√D: each 64 channels are multiplied by the matrix of ±1, which is exact in
-every dtype, and the products are added and subtracted in butterflies of float32. Grid: blocks of
-BLOCK_M rows, those of the queries, then of keys, then of values; a row is a token and head.
+H_D is the Kronecker product of a matrix of ±1 for each bit of a channel's number, which may come in
+any order. Of 32 channels 4 threads have 8 neighbours each, 16 bytes, as tensor cores take operands
+and leave products, so that nothing passes through shared memory. Bits 0, 1, 3 and 4 are one product
+by [16, 16] of ±1, exact in every dtype; the others, all in a thread, are butterflies of float32.
+Grid: blocks of BLOCK_M rows, those of the queries, then of keys, then of values; a row is a token
+and head.
 Source: kvarn.md 1.1, 1.5.
 """
 
@@ -17,15 +20,13 @@ import triton.language as tl
 from ..layout import HEAD_DIMS
 
 FP16_MAX = tl.constexpr(65504.0)
-PART = tl.constexpr(64)
+RUN, LANES = tl.constexpr(8), tl.constexpr(4)  # of 32 channels: those of a thread, and threads
+PRODUCT = tl.constexpr(16)  # rows and columns of the matrix
 # To what keys and values are clamped: bfloat16 has no 65,504, and 65,536 is next to it.
 LIMITS = {torch.bfloat16: 65536.0, torch.float16: 65504.0, torch.float32: 65504.0}
-# Parts of rows that a program reads at once and multiplies: as many as its registers hold; of few
-# in all, 64, so that many programs share them. Either way 4 warps multiply 64 parts at a time by
-# all 64 columns, by the same instructions: a row has the same bits whatever is beside it.
-BLOCK_PARTS = {torch.bfloat16: 256, torch.float16: 256, torch.float32: 128}
-FEW_BLOCK_PARTS = 64
-FEW_PARTS = 8192
+# What a program reads, one warp, and holds in registers; of fewer than 8 rows there is no product.
+# Each program multiplies by the same instructions: a row has the same bits whatever is beside it.
+BLOCK_NUMBERS, FEWEST_ROWS = 2048, 8
 
 
 def _pairwise(kind: str, limit: int) -> str:
@@ -48,10 +49,9 @@ PAIRWISE_FP16 = tl.constexpr(_pairwise("f16x2", 0x7BFF))
 
 @triton.jit
 def _signs(DTYPE: tl.constexpr):
-    """The matrix of ±1, [64, 64]: minus where row and column share an odd number of bits."""
-    common = tl.arange(0, PART)[:, None] & tl.arange(0, PART)[None, :]
-    common = common ^ (common >> 3)
-    odd = (0x96 >> (common & 7)) & 1  # the parity of three bits, from a table
+    """The matrix of ±1, [16, 16]: minus where row and column share an odd number of bits."""
+    common = tl.arange(0, PRODUCT)[:, None] & tl.arange(0, PRODUCT)[None, :]
+    odd = (0x6996 >> common) & 1  # the parity of four bits, from a table
     if DTYPE == tl.float32:
         signs = (0x3F800000 | (odd << 31)).to(tl.float32, bitcast=True)
     else:
@@ -76,15 +76,15 @@ def _sanitised(x, LIMIT: tl.constexpr, NATIVE: tl.constexpr):
 
 @triton.jit
 def _products(x, signs, NATIVE: tl.constexpr):
-    """Each part of rows [n, parts, 64] times ±1: [n, 64, parts] float32.
+    """Rows [4, n, D / 32, 8] times ±1 by bits 0, 1, 3 and 4: [4, n, 4, D / 16] float32.
 
-    Rows and parts are put in the order that leaves all parts of a row to one thread.
+    The last index is of the other bits, 5 and above before 2.
     """
-    N: tl.constexpr = x.shape[0]
-    COUNT: tl.constexpr = x.shape[1]
-    PAIR: tl.constexpr = 2 if COUNT > 1 else 1
-    x = x.reshape(N // 8, 8, COUNT // PAIR, PAIR, PART).permute(2, 0, 3, 1, 4)
-    x = x.reshape(N * COUNT, PART)
+    N: tl.constexpr = x.shape[1]
+    FAR: tl.constexpr = x.shape[2]
+    # bits 4 and 3, two of rows, bits 5 and above, 2, 1, 0: lanes and registers as mma.sync has them
+    x = x.reshape(LANES, N // 8, 8, FAR, 2, 2, 2).permute(3, 1, 4, 2, 5, 0, 6)
+    x = x.reshape(N * FAR * 2, PRODUCT)
     if NATIVE and x.dtype == tl.float32:
         # as two numbers of 11 bits; what else tf32x3 adds up is 0, since ±1 has no more bits
         high = (x.to(tl.int32, bitcast=True) & -0x2000).to(tl.float32, bitcast=True)
@@ -92,29 +92,32 @@ def _products(x, signs, NATIVE: tl.constexpr):
         product = tl.dot(x - high, signs, acc=product, input_precision="tf32")
     else:
         product = tl.dot(x, signs, input_precision="ieee")
-    product = product.reshape(COUNT // PAIR, N // 8, PAIR, 8, PART).permute(1, 3, 4, 0, 2)
-    return product.reshape(N, PART, COUNT)
+    product = product.reshape(FAR, N // 8, 2, 8, 2, LANES, 2).permute(5, 1, 3, 4, 6, 0, 2)
+    return product.reshape(LANES, N, 4, FAR * 2)
 
 
 @triton.jit
 def _butterflies(x, TIMES: tl.constexpr):
-    """Rows [n, 64, parts] times the matrix of ±1 of the parts, of which there are TIMES."""
+    """Rows [4, n, 4, parts] times the matrix of ±1 of the parts, of which there are TIMES."""
     if TIMES > 1:
-        N: tl.constexpr = x.shape[0]
-        HALF: tl.constexpr = x.shape[2] // 2
-        first, second = tl.split(x.reshape(N, PART, HALF, 2))
+        N: tl.constexpr = x.shape[1]
+        HALF: tl.constexpr = x.shape[3] // 2
+        first, second = tl.split(x.reshape(LANES, N, 4, HALF, 2))
         x = tl.join(first + second, first - second)
         # the pairs of the next step are neighbours then, and all in their places after the last
-        x = x.permute(0, 1, 3, 2).reshape(N, PART, 2 * HALF)
+        x = x.permute(0, 1, 2, 4, 3).reshape(LANES, N, 4, 2 * HALF)
         x = _butterflies(x, TIMES // 2)
     return x
 
 
 @triton.jit
-def _store(at, ok, x, D: tl.constexpr):
-    x = x * (1.0 / D**0.5)
+def _store(at, ok, x, signs, D: tl.constexpr, NATIVE: tl.constexpr):
+    """Write rows [4, n, D / 32, 8] times H."""
+    N: tl.constexpr = x.shape[1]
+    x = _butterflies(_products(x, signs, NATIVE), D // PRODUCT) * (1.0 / D**0.5)
     x = tl.clamp(x, -FP16_MAX, FP16_MAX, propagate_nan=tl.PropagateNan.ALL)
-    tl.store(at, x.to(tl.float16), mask=ok)
+    x = x.to(tl.float16).reshape(LANES, N, 2, 2, D // 32, 2).permute(0, 1, 4, 5, 2, 3)
+    tl.store(at, x.reshape(LANES, N, D // 32, RUN), mask=ok)
 
 
 @triton.jit(do_not_specialize=["tokens"])
@@ -148,24 +151,29 @@ def rotate_rows(
             x_ptr, out_ptr = value_ptr, rotated_value_ptr
             stride_token, stride_head = v_stride_token, v_stride_head
             out_stride_token, out_stride_head = rv_stride_token, rv_stride_head
-    row = block * BLOCK_M + tl.arange(0, BLOCK_M)
-    ok = (row < tokens * heads)[:, None, None]
+    # dimensions in this order get 4 neighbouring lanes a row, 8 rows a warp, 8 channels a thread
+    row = block * BLOCK_M + tl.arange(0, BLOCK_M)[None, :, None, None]
+    ok = row < tokens * heads
     token, head = (row // heads).to(tl.int64), (row % heads).to(tl.int64)
-    at = (token * stride_token + head * stride_head)[:, None, None]
-    out_at = (token * out_stride_token + head * out_stride_head)[:, None, None]
-    dim = (tl.arange(0, D // PART)[:, None] * PART + tl.arange(0, PART)[None, :])[None]
+    lane = tl.arange(0, LANES)[:, None, None, None] * RUN
+    far = tl.arange(0, D // 32)[None, None, :, None] * 32
+    dim = lane + far + tl.arange(0, RUN)[None, None, None, :]
+    at = x_ptr + (token * stride_token + head * stride_head) + dim
+    out_at = out_ptr + (token * out_stride_token + head * out_stride_head) + dim
+    out_at = tl.multiple_of(out_at, (1, 1, 1, GRAIN))
     signs = _signs(x_ptr.dtype.element_ty if NATIVE else tl.float32)
     if OVERLAPS:
         # before the first access to memory: see tile_hopper_combine.py
         tl.extra.cuda.gdc_wait()
         tl.extra.cuda.gdc_launch_dependents()
-    x = tl.load(tl.multiple_of(x_ptr + at + dim, (1, 1, GRAIN)), mask=ok, other=0.0)
+    x = tl.load(tl.multiple_of(at, (1, 1, 1, GRAIN)), mask=ok, other=0.0)
     if not NATIVE:
         x = x.to(tl.float32)  # the interpreter multiplies the bits of bfloat16, not its values
-    if not is_query:
-        x = _sanitised(x, LIMIT, NATIVE)
-    x = _butterflies(_products(x, signs, NATIVE), D // PART).permute(0, 2, 1)
-    _store(tl.multiple_of(out_ptr + out_at + dim, (1, 1, GRAIN)), ok, x, D)
+    # twice, since where branches meet the compiler takes numbers of 16 bits out of their pairs
+    if is_query:
+        _store(out_at, ok, x, signs, D, NATIVE)
+    else:
+        _store(out_at, ok, _sanitised(x, LIMIT, NATIVE), signs, D, NATIVE)
 
 
 def rotate(
@@ -178,7 +186,8 @@ def rotate(
 ) -> None:
     """Write x · H of each of the three inputs, rounded to float16 once and clamped to ±65504.
 
-    query: [tokens, num_query_heads, head_dim] bf16, fp16 or fp32; head_dim 64, 128, 256, 512
+    query: [tokens, num_query_heads, head_dim] bf16, fp16 or fp32; head_dim 64, 128, 256, 512; of
+        no heads where keys and values alone are to be rotated
     key, value: [tokens, num_kv_heads, head_dim] of the same dtype; NaN counts as 0 in them, and
         what is beyond float16, infinities too, as ±65504, with bf16 as ±65536
     rotated_query, rotated_key, rotated_value: float16 of the shapes of the inputs
@@ -193,9 +202,7 @@ def rotate(
     _check(query, key, pairs)
     tokens, query_heads, head_dim = query.shape
     key_heads = key.shape[1]
-    parts = head_dim // PART.value
-    few = tokens * (query_heads + 2 * key_heads) * parts <= FEW_PARTS
-    rows = (FEW_BLOCK_PARTS if few else BLOCK_PARTS[query.dtype]) // parts
+    rows = max(FEWEST_ROWS, BLOCK_NUMBERS // head_dim)
     grid = triton.cdiv(tokens * query_heads, rows) + 2 * triton.cdiv(tokens * key_heads, rows)
     if not grid:
         return
@@ -207,7 +214,7 @@ def rotate(
         tokens, query_heads, key_heads,
         D=head_dim, BLOCK_M=rows, GRAIN=min(grain_bytes(x) for x in (*inputs, *outputs)),
         LIMIT=LIMITS[query.dtype], NATIVE=native, OVERLAPS=overlaps,
-        num_warps=4 if few or (head_dim == 512 and query.dtype != torch.float32) else 8,
+        num_warps=2 if head_dim == 512 and query.dtype == torch.float32 else 1,
         **({"launch_pdl": True} if overlaps else {}),
     )  # fmt: skip
 

@@ -27,13 +27,25 @@ def _mutation(name: str, file: str, old: str, new: str, count: int = 1) -> Mutat
 
 MUTATIONS = (
     # rotation
-    _mutation("sign-of-three-bits", ROTATE, "common ^ (common >> 3)", "common"),
-    _mutation("parity-of-two-bits", ROTATE, "(0x96 >> (common & 7))", "(0x66 >> (common & 7))"),
+    _mutation("sign-of-three-bits", ROTATE, "(0x6996 >> common)", "(0x9696 >> common)"),
+    _mutation("parity-of-two-bits", ROTATE, "(0x6996 >> common)", "(0x6666 >> common)"),
+    _mutation(
+        "channels-out-of-order",
+        ROTATE,
+        "permute(5, 1, 3, 4, 6, 0, 2)",
+        "permute(5, 1, 3, 6, 4, 0, 2)",
+    ),
+    _mutation(
+        "operand-out-of-order",
+        ROTATE,
+        "permute(3, 1, 4, 2, 5, 0, 6)",
+        "permute(3, 1, 4, 2, 6, 0, 5)",
+    ),
     _mutation(
         "butterflies-without-minus", ROTATE, "second, first - second", "second, first + second"
     ),
-    _mutation("parts-exchanged", ROTATE, "x.permute(0, 1, 3, 2)", "x.permute(0, 1, 2, 3)"),
-    _mutation("scale-of-a-part", ROTATE, "x * (1.0 / D**0.5)", "x * (1.0 / 64**0.5)"),
+    _mutation("parts-exchanged", ROTATE, "x.permute(0, 1, 2, 4, 3)", "x.permute(0, 1, 2, 3, 4)"),
+    _mutation("scale-of-a-part", ROTATE, "* (1.0 / D**0.5)", "* (1.0 / 64**0.5)"),
     _mutation("nan-kept", ROTATE, "tl.where(x == x, within, 0.0)", "tl.where(x == x, within, x)"),
     _mutation(
         "infinity-kept",
@@ -44,8 +56,8 @@ MUTATIONS = (
     _mutation(
         "query-sanitised",
         ROTATE,
-        "    if not is_query:\n        x = _san",
-        "    if True:\n        x = _san",
+        "_store(out_at, ok, x, signs",
+        "_store(out_at, ok, _sanitised(x, LIMIT, NATIVE), signs",
     ),
     _mutation(
         "output-not-clamped",
@@ -74,8 +86,14 @@ MUTATIONS = (
     _mutation(
         "rows-unmasked",
         ROTATE,
-        "(row < tokens * heads)[:, None, None]",
-        "(row < tokens * heads + 1)[:, None, None]",
+        "ok = row < tokens * heads",
+        "ok = row < tokens * heads + 1",
+    ),
+    _mutation(
+        "first-keys-as-queries",
+        ROTATE,
+        "is_query = block < query_blocks",
+        "is_query = block <= query_blocks",
     ),
     # the normaliser
     _mutation(

@@ -50,10 +50,13 @@ class Rows:
 
 
 def empty(tokens: int, heads: int, head_dim: int, dtype: torch.dtype, layout: str) -> torch.Tensor:
-    """Return a tensor full of NaN; rows are apart by whole 16 bytes, or by 3, or not at all."""
+    """Return a tensor full of NaN, with room for one more token behind it.
+
+    Rows are apart by whole 16 bytes, or by 3 numbers, or not at all.
+    """
     pad = {"plain": 0, "padded": 16 // dtype.itemsize, "odd": 3}[layout]
     stride = heads * (head_dim + pad) + pad
-    storage = torch.full((pad + tokens * stride,), NAN, dtype=dtype)
+    storage = torch.full((pad + (tokens + 1) * stride,), NAN, dtype=dtype)
     return storage.as_strided((tokens, heads, head_dim), (stride, head_dim + pad, 1), pad)
 
 
@@ -105,10 +108,11 @@ def worst(x: torch.Tensor, got: torch.Tensor, *, sanitised: bool) -> float:
 def test_rows_are_rotated_within_their_bounds(row: dict, device: str) -> None:
     rows = make(row, device)
     for number, (x, got) in enumerate(zip(rows.inputs, rows.rotated(), strict=True)):
-        # sign-of-three-bits, butterflies-without-minus, scale-of-a-part, rows-unmasked,
+        # sign-of-three-bits, parity-of-two-bits, channels-out-of-order, operand-out-of-order,
+        # butterflies-without-minus, scale-of-a-part, rows-unmasked, first-keys-as-queries,
         # value-of-key, key-heads-for-queries, parts-exchanged: other numbers
         assert worst(x, got, sanitised=number > 0) <= 1
-        # what lies between the rows is as it was
+        # what lies between the rows and behind them is as it was
         count = got.untyped_storage().nbytes() // 2
         everything = got.as_strided((count,), (1,), 0)
         assert int(everything.isnan().sum()) == count - got.numel()
@@ -164,6 +168,19 @@ def test_a_row_has_the_same_bits_whatever_is_beside_it(
         rotate(*inputs, *alone)
         for one, other in zip(alone, together, strict=True):
             assert torch.equal(one[0].view(torch.int16), other[token].view(torch.int16))
+
+
+@pytest.mark.parametrize("tokens", [1, 33])
+def test_keys_and_values_are_rotated_without_queries(tokens: int, device: str) -> None:
+    row = {"dtype": torch.bfloat16, "head_dim": 256, "heads": (6, 2), "layout": "padded"}
+    rows = make(row | {"tokens": tokens, "inputs": "normal"}, device)
+    beside = rows.rotated()
+    inputs = [rows.inputs[0][:, :0], *rows.inputs[1:]]
+    alone = [torch.full_like(x, NAN, dtype=torch.float16) for x in inputs]
+    rotate(*inputs, *alone)
+    # first-keys-as-queries: rows that stay NaN
+    for one, other in zip(alone[1:], beside[1:], strict=True):
+        assert torch.equal(one.view(torch.int16), other.contiguous().view(torch.int16))
 
 
 @pytest.mark.gpu
