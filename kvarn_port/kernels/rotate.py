@@ -61,9 +61,9 @@ def _signs(DTYPE: tl.constexpr):
 
 
 @triton.jit
-def _sanitised(x, LIMIT: tl.constexpr, NATIVE: tl.constexpr):
+def _sanitised(x, LIMIT: tl.constexpr, HOPPER: tl.constexpr):
     """Rows without NaN, all within ±LIMIT."""
-    if NATIVE and x.dtype != tl.float32:
+    if HOPPER and x.dtype != tl.float32:
         # two numbers an instruction, which the compiler does not find by itself
         x = tl.inline_asm_elementwise(
             PAIRWISE_BF16 if x.dtype == tl.bfloat16 else PAIRWISE_FP16,
@@ -129,7 +129,7 @@ def rotate_rows(
     rv_stride_token, rv_stride_head,
     tokens, query_heads, key_heads,
     D: tl.constexpr, BLOCK_M: tl.constexpr, GRAIN: tl.constexpr, LIMIT: tl.constexpr,
-    NATIVE: tl.constexpr, OVERLAPS: tl.constexpr,
+    NATIVE: tl.constexpr, HOPPER: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
     """Rotate one block of rows of one of the three tensors."""
     block = tl.program_id(0)
@@ -173,7 +173,7 @@ def rotate_rows(
     if is_query:
         _store(out_at, ok, x, signs, D, NATIVE)
     else:
-        _store(out_at, ok, _sanitised(x, LIMIT, NATIVE), signs, D, NATIVE)
+        _store(out_at, ok, _sanitised(x, LIMIT, HOPPER), signs, D, NATIVE)
 
 
 def rotate(
@@ -208,21 +208,17 @@ def rotate(
         return
     inputs, outputs = [pair[0] for pair in pairs.values()], [pair[1] for pair in pairs.values()]
     native = isinstance(rotate_rows, triton.JITFunction) and torch.version.hip is None
-    overlaps = native and _overlaps(query.device)
+    # Hopper or newer: others compare no pairs of bfloat16, and start no kernel before another's end
+    hopper = native and torch.cuda.get_device_capability(query.device)[0] >= 9
+    overlaps = hopper and hasattr(tl.extra.cuda, "gdc_wait")
     rotate_rows[(grid,)](
         *inputs, *outputs, *(step for x in (*inputs, *outputs) for step in x.stride()[:2]),
         tokens, query_heads, key_heads,
         D=head_dim, BLOCK_M=rows, GRAIN=min(grain_bytes(x) for x in (*inputs, *outputs)),
-        LIMIT=LIMITS[query.dtype], NATIVE=native, OVERLAPS=overlaps,
+        LIMIT=LIMITS[query.dtype], NATIVE=native, HOPPER=hopper, OVERLAPS=overlaps,
         num_warps=2 if head_dim == 512 and query.dtype == torch.float32 else 1,
         **({"launch_pdl": True} if overlaps else {}),
     )  # fmt: skip
-
-
-def _overlaps(device: torch.device) -> bool:
-    """Return whether a kernel may start here while the one before it ends."""
-    has_waits = hasattr(tl.extra.cuda, "gdc_wait")
-    return has_waits and torch.cuda.get_device_capability(device)[0] >= 9
 
 
 def grain_bytes(x: torch.Tensor) -> int:

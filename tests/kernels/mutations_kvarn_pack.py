@@ -57,7 +57,7 @@ MUTATIONS = (
         "query-sanitised",
         ROTATE,
         "_store(out_at, ok, x, signs",
-        "_store(out_at, ok, _sanitised(x, LIMIT, NATIVE), signs",
+        "_store(out_at, ok, _sanitised(x, LIMIT, HOPPER), signs",
     ),
     _mutation(
         "output-not-clamped",
