@@ -11,8 +11,8 @@ to shared memory. A and Z are halved, so that no sum overflows; scores and outpu
 multiplies scores. The values of one tile and the scores of the next are
 computed in one stretch between two barriers.
 
-Few rows go through mma.sync, which takes 8 columns at no more than its share, and two programs of 4
-warps a multiprocessor; 64 rows through wgmma, one program of 8 warps. Source: kvarn.md 2, 11, 13.
+Up to 32 rows, through mma.sync, which takes 8 columns at no more than its share, by two programs of
+4 warps a multiprocessor. More rows are those of tile_hopper_wide.py. Source: kvarn.md 2, 11, 13.
 """
 
 from __future__ import annotations
@@ -22,15 +22,11 @@ from math import log2
 import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import (
-    fence_async_shared,
-    mbarrier,
-    tma,
-    warpgroup_mma_wait,
-)
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from . import tile_hopper_wide
 from .tile_call import TileCall
 from .tile_hopper_combine import combine as combine
 from .tile_hopper_layouts import accumulator_layout, sum_layout
@@ -61,13 +57,15 @@ VALUE_BYTES = gl.constexpr(128 * 64)
 
 
 def fits(call: TileCall, device: Device) -> bool:
-    """Return whether the kernel reads the tiles of a call on this device."""
+    """Return whether the kernels read the tiles of a call on this device."""
     layout, shape = call.layout, call.shape
     if (layout.key_bits, layout.value_bits, layout.group, layout.head_dim) != (4, 2, 128, 256):
         return False
     if not call.tiles.is_cuda or torch.cuda.get_device_capability(call.tiles.device)[0] != 9:
         return False
-    return device.has_tma and not call.precise and shape.ratio <= 64
+    # a maximum of scores is one of scaled scores too, where no scale turns them over
+    right = not call.precise and call.softmax_scale >= 0
+    return device.has_tma and right and shape.ratio <= 64
 
 
 def choose_plan(call: TileCall, device: Device) -> Plan:
@@ -82,22 +80,26 @@ def choose_plan(call: TileCall, device: Device) -> Plan:
         (2 if few else 1) * device.sm_count // unsplit,
         PROGRAMS_PER_SM * device.sm_count // (call.requests * unsplit),
     )
+    if not few:  # all programs of the ring but one are not those of a split
+        splits -= tile_hopper_wide.rings(used) - 1
     return Plan(
         block_m=block_m,
         block_n=call.layout.group,
         rows=used,
         tiles=tiles,
         splits=max(2, splits),
-        warps=4 if few else 8,
-        stages=STAGES,
+        warps=4 if few else 12,
+        stages=STAGES if few else 1,
         tiles_per_split=TILES_PER_SPLIT,
     )
 
 
 def attend(call: TileCall, plan: Plan, scratch: Scratch) -> None:
     """Leave the parts of a call in scratch."""
+    if plan.block_m > 32:
+        tile_hopper_wide.attend(call, plan, scratch)
+        return
     layout, tiles, keys, values = call.layout, call.tiles, call.ring_keys, call.ring_values
-    few = plan.block_m <= 32
     attend_tiles[(call.requests * plan.tiles, call.shape.num_kv_heads, plan.splits)](
         call.query, tiles, _descriptor(tiles, layout.key_codes, layout.head_dim),
         _descriptor(tiles, layout.value_codes, layout.group), keys, values,
@@ -109,8 +111,8 @@ def attend(call: TileCall, plan: Plan, scratch: Scratch) -> None:
         RATIO=call.shape.ratio, ROWS=plan.rows, N=plan.block_m, M=max(16, plan.block_m),
         A_K=layout.key_channel_scale, Z_K=layout.key_zero_point, T_K=layout.key_token_scale,
         C_V=layout.value_channel_scale, A_V=layout.value_token_scale, STAGES=plan.stages,
-        KC=64 if few else 16, TC=64 if few else 16, W=plan.warps, WGMMA=not few,
-        CAUSAL=call.causal, RING_HALVINGS=RING_HALVINGS, num_warps=plan.warps, launch_pdl=True,
+        KC=64, TC=64, CAUSAL=call.causal, RING_HALVINGS=RING_HALVINGS,
+        num_warps=plan.warps, launch_pdl=True,
     )  # fmt: skip
 
 
@@ -143,10 +145,10 @@ def _barriers(STAGES: gl.constexpr, num):
 @gluon.jit
 def _load_query(
     q_ptr, start, flat, head, stride_token, stride_head, total_rows,
-    N: gl.constexpr, RATIO: gl.constexpr, ROWS: gl.constexpr, D: gl.constexpr, W: gl.constexpr,
+    N: gl.constexpr, RATIO: gl.constexpr, ROWS: gl.constexpr, D: gl.constexpr,
 ):  # fmt: skip
     """[D / 64, N, 64] in shared memory, channels in the order of the contraction."""
-    L: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [W, 1], [1, 0])
+    L: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
     at, ok = query_rows(start, flat, head, stride_token, stride_head, total_rows, N, RATIO, ROWS, L)
     dim = gl.arange(0, 64, layout=gl.SliceLayout(0, L))
     query = gl.allocate_shared_memory(
@@ -204,8 +206,8 @@ def attend_tiles(
     ring_rows, block_table_stride, tiles, splits, tiles_per_split,
     RATIO: gl.constexpr, ROWS: gl.constexpr, N: gl.constexpr, M: gl.constexpr,
     A_K: gl.constexpr, Z_K: gl.constexpr, T_K: gl.constexpr, C_V: gl.constexpr, A_V: gl.constexpr,
-    STAGES: gl.constexpr, KC: gl.constexpr, TC: gl.constexpr, W: gl.constexpr,
-    WGMMA: gl.constexpr, CAUSAL: gl.constexpr, RING_HALVINGS: gl.constexpr,
+    STAGES: gl.constexpr, KC: gl.constexpr, TC: gl.constexpr,
+    CAUSAL: gl.constexpr, RING_HALVINGS: gl.constexpr,
 ):  # fmt: skip
     """Leave the part of one query tile, KV head and split."""
     G: gl.constexpr = 128
@@ -241,23 +243,23 @@ def attend_tiles(
             scale, start, flat, head, q_stride_token, q_stride_head,
             key_stride_slot, key_stride_row, key_stride_head,
             value_stride_slot, value_stride_row, value_stride_head,
-            ring_rows, begin, end, seq_len - q_len, total_rows, base, RATIO, ROWS, M, D, W, CAUSAL,
+            ring_rows, begin, end, seq_len - q_len, total_rows, base, RATIO, ROWS, M, D, CAUSAL,
         )  # fmt: skip
         return
     if (num == 0) | (split == 0):
-        row = gl.arange(0, 128, layout=gl.BlockedLayout([1], [32], [W], [0]))
+        row = gl.arange(0, 128, layout=gl.BlockedLayout([1], [32], [4], [0]))
         ok = (row < ROWS) & (flat + row < total_rows)
         gl.store(part_max_ptr + base + row, float("-inf"), mask=ok)
         return
-    S: gl.constexpr = accumulator_layout(N, W, WGMMA)
+    S: gl.constexpr = accumulator_layout()
     key_bar, value_bar = _barriers(STAGES, num)
     query = _load_query(
-        q_ptr, start, flat, head, q_stride_token, q_stride_head, total_rows, N, RATIO, ROWS, D, W
+        q_ptr, start, flat, head, q_stride_token, q_stride_head, total_rows, N, RATIO, ROWS, D
     )
     m, sums, out_0, out_1 = _walk(
         query, tiles_ptr + head.to(gl.int64) * stride_head, stride_block, key_desc, value_desc,
         key_bar, value_bar, block_table_ptr + request * block_table_stride + first, num, head,
-        scale * (1.0 / HALF), N, A_K, Z_K, T_K, C_V, A_V, STAGES, KC, TC, W, S, WGMMA,
+        scale * (1.0 / HALF), N, A_K, Z_K, T_K, C_V, A_V, STAGES, KC, TC, S,
     )  # fmt: skip
     _leave(out_0, out_1, m, sums, part_out_ptr, part_max_ptr, part_sum_ptr, base, flat, total_rows,
            N, ROWS, D, S)  # fmt: skip
@@ -267,8 +269,8 @@ def attend_tiles(
 def _walk(
     query, record, stride_block, key_desc, value_desc, key_bar, value_bar, table, num, head, scale,
     N: gl.constexpr, A_K: gl.constexpr, Z_K: gl.constexpr, T_K: gl.constexpr, C_V: gl.constexpr,
-    A_V: gl.constexpr, STAGES: gl.constexpr, KC: gl.constexpr, TC: gl.constexpr, W: gl.constexpr,
-    S: gl.constexpr, WGMMA: gl.constexpr,
+    A_V: gl.constexpr, STAGES: gl.constexpr, KC: gl.constexpr, TC: gl.constexpr,
+    S: gl.constexpr,
 ):  # fmt: skip
     """Maxima, sums and outputs over `num` packed tiles, the pages of which begin at `table`."""
     G: gl.constexpr = 128
@@ -285,7 +287,7 @@ def _walk(
             value_desc, [page, head, 0, 0], value_bar.index(i), values.index(i), pred=i < num
         )
     page = gl.load(table).to(gl.int64)
-    scales = load_scales(record + page * stride_block, W, A_K, Z_K, T_K, C_V, A_V)
+    scales = load_scales(record + page * stride_block, A_K, Z_K, T_K, C_V, A_V)
     flat: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [1, 0])
     deep: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [2, 1, 0])
     key_scales = gl.allocate_shared_memory(gl.float16, [2, D // KC * 4, KC // 4], flat)
@@ -296,33 +298,31 @@ def _walk(
     stage(scales, key_scales.index(0), key_zeros.index(0), token_scales.index(0),
           channel_scales.index(0), value_scales.index(0), KC, TC)  # fmt: skip
     page = gl.load(table + 1, mask=1 < num, other=0).to(gl.int64)
-    scales = load_scales(record + page * stride_block, W, A_K, Z_K, T_K, C_V, A_V)
+    scales = load_scales(record + page * stride_block, A_K, Z_K, T_K, C_V, A_V)
     # the page after the next is looked up a tile ahead
     page = gl.load(table + 2, mask=2 < num, other=0).to(gl.int64)
     weights = gl.allocate_shared_memory(gl.float16, [N, G], gl.NVMMASharedLayout(128, 16, rank=2))
     word: gl.constexpr = gl.NVMMASharedLayout(64, 16, rank=2)
     key_words = keys._reinterpret(gl.int16, [STAGES, D, 32], word)
     value_words = values._reinterpret(gl.int16, [STAGES, G, 32], word)
-    key_shift, value_shift = shifts(KC, W), shifts(TC, W)
+    key_shift, value_shift = shifts(KC), shifts(TC)
     out_0 = gl.zeros([128, N], gl.float32, layout=S)
     out_1 = out_0
     m = gl.full([N], NOTHING, gl.float32, layout=gl.SliceLayout(0, S))
-    sums = gl.zeros([2, 4, 8, N], gl.float32, layout=sum_layout(N, W))
+    sums = gl.zeros([2, 4, 8, N], gl.float32, layout=sum_layout(N))
     fence_async_shared()
     gl.thread_barrier()
     mbarrier.wait(key_bar.index(0), 0)
     s = gl.zeros([128, N], gl.float32, layout=S)
     for h in gl.static_range(D // KC):
-        words = read(key_words.index(0), key_scales.index(0), key_zeros.index(0), h, KC, W)
-        s = add_scores(words, query, key_shift, s, h, KC, S, WGMMA)
-        if WGMMA:
-            s = warpgroup_mma_wait(0, deps=[s])
+        words = read(key_words.index(0), key_scales.index(0), key_zeros.index(0), h, KC)
+        s = add_scores(words, query, key_shift, s, h, KC, S)
     for i in range(num):
         slot = i % STAGES
         following = (i + 1) % STAGES
         before = (i + STAGES - 1) % STAGES
         now = i % 2
-        s = s * (load_token_scales(token_scales.index(now), S, W) * scale)[:, None]
+        s = s * (load_token_scales(token_scales.index(now), S) * scale)[:, None]
         more_keys = i + STAGES < num
         more_values = (i > 0) & (i + STAGES - 1 < num)
         key_page = gl.load(table + i + STAGES, mask=more_keys, other=0)
@@ -339,16 +339,16 @@ def _walk(
             pred=more_values,
         )  # fmt: skip
         if worst > SLACK:
-            m, sums, out_0, out_1 = rescale(s, m, sums, out_0, out_1, N, W)
-        sums = weigh(s, m, sums, weights, N, W)
+            m, sums, out_0, out_1 = rescale(s, m, sums, out_0, out_1, N)
+        sums = weigh(s, m, sums, weights, N)
         stage(scales, key_scales.index(1 - now), key_zeros.index(1 - now),
               token_scales.index(1 - now), channel_scales.index(1 - now),
               value_scales.index(1 - now), KC, TC)  # fmt: skip
         fence_async_shared()
         gl.thread_barrier()
-        scales = load_scales(record + page * stride_block, W, A_K, Z_K, T_K, C_V, A_V)
+        scales = load_scales(record + page * stride_block, A_K, Z_K, T_K, C_V, A_V)
         page = gl.load(table + i + 3, mask=i + 3 < num, other=0).to(gl.int64)
-        channels = load_channel_scales(channel_scales.index(now), W)
+        channels = load_channel_scales(channel_scales.index(now))
         mbarrier.wait(value_bar.index(slot), (i // STAGES) & 1)
         if i + 1 < num:
             mbarrier.wait(key_bar.index(following), ((i + 1) // STAGES) & 1)
@@ -356,7 +356,7 @@ def _walk(
         s, out_0, out_1 = _stretch(
             key_words.index(following), key_scales.index(1 - now), key_zeros.index(1 - now),
             value_words.index(slot), value_scales.index(now), channels, query, weights,
-            key_shift, value_shift, out_0, out_1, N, KC, TC, W, S, WGMMA,
+            key_shift, value_shift, out_0, out_1, N, KC, TC, S,
         )  # fmt: skip
     return m, sums, out_0, out_1
 
@@ -365,36 +365,24 @@ def _walk(
 def _stretch(
     key_words, key_scales, key_zeros, value_words, value_scales, channels, query, weights,
     key_shift, value_shift, out_0, out_1,
-    N: gl.constexpr, KC: gl.constexpr, TC: gl.constexpr, W: gl.constexpr, S: gl.constexpr,
-    WGMMA: gl.constexpr,
+    N: gl.constexpr, KC: gl.constexpr, TC: gl.constexpr, S: gl.constexpr,
 ):  # fmt: skip
-    """The values of a tile and the scores of the next; with wgmma words are read a piece ahead."""
+    """The values of a tile and the scores of the next; words are read a piece ahead."""
     G: gl.constexpr = 128
     D: gl.constexpr = 256
     EACH: gl.constexpr = D // KC // (G // TC)
     zeros = value_scales.slice(G // TC * 4, G // TC * 4, dim=0)
     s = gl.zeros([128, N], gl.float32, layout=S)
-    next_values = read(value_words, value_scales, zeros, 0, TC, W)
-    next_keys = read(key_words, key_scales, key_zeros, 0, KC, W)
+    next_values = read(value_words, value_scales, zeros, 0, TC)
+    next_keys = read(key_words, key_scales, key_zeros, 0, KC)
     for h in gl.static_range(G // TC):
-        values = next_values
-        if WGMMA and h < G // TC - 1:
-            next_values = read(value_words, value_scales, zeros, h + 1, TC, W)
         out_0, out_1 = add_values(
-            values, channels, weights, value_shift, out_0, out_1, h, TC, S, W, WGMMA
+            next_values, channels, weights, value_shift, out_0, out_1, h, TC, S
         )
-        if not WGMMA and h < G // TC - 1:
-            next_values = read(value_words, value_scales, zeros, h + 1, TC, W)
+        if h < G // TC - 1:
+            next_values = read(value_words, value_scales, zeros, h + 1, TC)
         for k in gl.static_range(EACH):
-            keys = next_keys
-            if WGMMA and h * EACH + k < D // KC - 1:
-                next_keys = read(key_words, key_scales, key_zeros, h * EACH + k + 1, KC, W)
-            s = add_scores(keys, query, key_shift, s, h * EACH + k, KC, S, WGMMA)
-            if not WGMMA and h * EACH + k < D // KC - 1:
-                next_keys = read(key_words, key_scales, key_zeros, h * EACH + k + 1, KC, W)
-        if WGMMA:
-            if h < G // TC - 1:
-                out_0, out_1, s = warpgroup_mma_wait(2 + EACH, deps=[out_0, out_1, s])
-            else:
-                out_0, out_1, s = warpgroup_mma_wait(0, deps=[out_0, out_1, s])
+            s = add_scores(next_keys, query, key_shift, s, h * EACH + k, KC, S)
+            if h * EACH + k < D // KC - 1:
+                next_keys = read(key_words, key_scales, key_zeros, h * EACH + k + 1, KC)
     return s, out_0, out_1

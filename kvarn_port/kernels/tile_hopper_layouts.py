@@ -6,8 +6,7 @@ are computed. Both products have the codes on the left, [128, contraction], and 
 in 64 bytes a channel of keys, or a token of values, whose two halves of a 16-bit word go to rows 8
 apart: row = (place of the code in its byte, word / 8, byte of the word, word % 8). Along the
 contraction bits 2, 0, 1 of an index are numbered 0, 1, 2, so that the lanes of a quad read four
-neighbours, which lie in different banks. W is the number of warps, 4 or 8: with 8, four warps have
-one place and four the other; with 4 each thread has both.
+neighbours, which lie in different banks. A thread has both places of a byte.
 """
 
 from __future__ import annotations
@@ -27,66 +26,53 @@ def _doubled(first, end):
 
 
 @gluon.constexpr_function
-def _both(zeros, w):
-    """Return the basis of the place: of registers with 4 warps, of warps with 8."""
-    place = [1, *zeros]
-    return ([place], []) if w == 4 else ([], [place])
+def accumulator_layout():
+    """[128, n] of scores or outputs: a product leaves a row's columns to a quad."""
+    return gl.NVMMADistributedLayout([2, 0], [4, 1], [16, 8])
 
 
 @gluon.constexpr_function
-def accumulator_layout(n, w, wgmma):
-    """[128, n] of scores or outputs: both kinds of product leave a row's columns to a quad."""
-    if wgmma:
-        return gl.NVMMADistributedLayout([3, 0], [w, 1], [16, n, 16])
-    return gl.NVMMADistributedLayout([2, 0], [w, 1], [16, 8])
-
-
-@gluon.constexpr_function
-def word_layout(n, w):
+def word_layout(n):
     """[2, 32, n] words, once for each place: quads hold 4 neighbours of the contraction."""
-    registers, warps = _both([0, 0], w)
     return gl.DistributedLinearLayout(
-        [[0, 0, c] for c in _doubled(4, n)] + registers,
+        [[0, 0, c] for c in _doubled(4, n)] + [[1, 0, 0]],
         [[0, 0, 1], [0, 0, 2], [0, 1, 0], [0, 2, 0], [0, 4, 0]],
-        [[0, 8, 0], [0, 16, 0], *warps],
+        [[0, 8, 0], [0, 16, 0]],
         [],
         [2, 32, n],
     )
 
 
 @gluon.constexpr_function
-def along_layout(n, w):
+def along_layout(n):
     """[4, n / 4]: what word_layout's threads need of a scale along the contraction."""
     none = [0, 0]
-    warps = [none] * (2 if w == 4 else 3)
     registers = [[0, c] for c in _doubled(1, n // 4)]
     lanes = [[1, 0], [2, 0], none, none, none]
-    return gl.DistributedLinearLayout(registers, lanes, warps, [], [4, n // 4])
+    return gl.DistributedLinearLayout(registers, lanes, [none, none], [], [4, n // 4])
 
 
 @gluon.constexpr_function
-def across_layout(n, w):
+def across_layout(n):
     """[2, 32, n]: n scales of each of word_layout's rows, one after the other in a thread."""
-    registers, warps = _both([0, 0], w)
     none = [0, 0, 0]
     return gl.DistributedLinearLayout(
-        [[0, 0, c] for c in _doubled(1, n)] + registers,
+        [[0, 0, c] for c in _doubled(1, n)] + [[1, 0, 0]],
         [none, none, [0, 1, 0], [0, 2, 0], [0, 4, 0]],
-        [[0, 8, 0], [0, 16, 0], *warps],
+        [[0, 8, 0], [0, 16, 0]],
         [],
         [2, 32, n],
     )
 
 
 @gluon.constexpr_function
-def sum_layout(n, w):
+def sum_layout(n):
     """[2, 4, 8, n]: what a thread has summed of a column of the scores."""
-    registers, warps = _both([0, 0, 0], w)
     columns = [[0, 0, 0, 1]] + [[0, 0, 0, c] for c in _doubled(8, n)]
     return gl.DistributedLinearLayout(
-        columns + registers,
+        [*columns, [1, 0, 0, 0]],
         [[0, 0, 0, 2], [0, 0, 0, 4], [0, 0, 1, 0], [0, 0, 2, 0], [0, 0, 4, 0]],
-        [[0, 1, 0, 0], [0, 2, 0, 0], *warps],
+        [[0, 1, 0, 0], [0, 2, 0, 0]],
         [],
         [2, 4, 8, n],
     )

@@ -1,4 +1,4 @@
-"""The rows of the ring for the query rows of a program: of tile_hopper.py, on the device."""
+"""The rows of the ring for the query rows of a program: of tile_hopper*.py, on the device."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def attend_ring(
     key_stride_slot, key_stride_row, key_stride_head,
     value_stride_slot, value_stride_row, value_stride_head,
     ring_rows, begin, end, committed, total_rows, base,
-    RATIO: gl.constexpr, ROWS: gl.constexpr, M: gl.constexpr, D: gl.constexpr, W: gl.constexpr,
+    RATIO: gl.constexpr, ROWS: gl.constexpr, M: gl.constexpr, D: gl.constexpr,
     CAUSAL: gl.constexpr,
 ):  # fmt: skip
-    """Leave the part of positions [begin, end): scores [rows, keys] by mma.sync."""
-    KEYS: gl.constexpr = 32 if M * 4 > W * 16 else 64  # of a step, as registers allow
-    S: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [1, W], [16, 8])
+    """Leave the part of positions [begin, end): scores [rows, keys] by mma.sync of 4 warps."""
+    KEYS: gl.constexpr = 32 if M > 16 else 64  # of a step, as registers allow
+    S: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [1, 4], [16, 8])
     rows: gl.constexpr = gl.SliceLayout(1, S)
-    B: gl.constexpr = gl.BlockedLayout([1, 8], [1, 32], [W, 1], [1, 0])
+    B: gl.constexpr = gl.BlockedLayout([1, 8], [1, 32], [4, 1], [1, 0])
     swizzled: gl.constexpr = gl.SwizzledSharedLayout(8, 1, 8, [1, 0])
     left: gl.constexpr = gl.DotOperandLayout(0, S, 2)
     right: gl.constexpr = gl.DotOperandLayout(1, S, 2)

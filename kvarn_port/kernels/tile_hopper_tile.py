@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import mma_v2, warpgroup_mma
+from triton.experimental.gluon.language.nvidia.hopper import mma_v2
 
 from .tile_hopper_layouts import across_layout, along_layout, sum_layout, word_layout
 
@@ -85,9 +85,9 @@ def _values(words, scale, zero_point, low_0, low_1, high_0, high_1, shift):
 
 
 @gluon.jit
-def shifts(n: gl.constexpr, W: gl.constexpr):
+def shifts(n: gl.constexpr):
     """[2, 1, 1]: by how many bits the codes of a place lie in their bytes, in both halves."""
-    layout: gl.constexpr = gl.SliceLayout(1, gl.SliceLayout(2, word_layout(n, W)))
+    layout: gl.constexpr = gl.SliceLayout(1, gl.SliceLayout(2, word_layout(n)))
     return (gl.arange(0, 2, layout=layout) * 4).to(gl.int16)[:, None, None]
 
 
@@ -100,72 +100,68 @@ def _operand(low, high, n: gl.constexpr, S: gl.constexpr):
 
 
 @gluon.jit
-def _along(staged, n: gl.constexpr, W: gl.constexpr):
+def _along(staged, n: gl.constexpr):
     """[1, 1, n] of a scale along the contraction, which `spread` has put into shared memory."""
-    x = staged.load(along_layout(n, W)).permute([1, 0]).reshape([n])
-    layout: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(1, word_layout(n, W)))
+    x = staged.load(along_layout(n)).permute([1, 0]).reshape([n])
+    layout: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(1, word_layout(n)))
     return gl.convert_layout(x, layout, assert_trivial=True)[None, :][:, None, :]
 
 
 @gluon.jit
-def _across(scale, n: gl.constexpr, W: gl.constexpr):
+def _across(scale, n: gl.constexpr):
     """[2, 32, 1] of a scale of rows."""
-    layout: gl.constexpr = gl.SliceLayout(2, word_layout(n, W))
+    layout: gl.constexpr = gl.SliceLayout(2, word_layout(n))
     return gl.convert_layout(scale, layout, assert_trivial=True)[:, :, None]
 
 
 @gluon.jit
-def read(codes, scales, zero_points, at: gl.constexpr, n: gl.constexpr, W: gl.constexpr):
+def read(codes, scales, zero_points, at: gl.constexpr, n: gl.constexpr):
     """n columns of the left operand as words, with their scales and zero points."""
-    layout: gl.constexpr = gl.SliceLayout(0, word_layout(n, W))
+    layout: gl.constexpr = gl.SliceLayout(0, word_layout(n))
     words = codes.slice(at * n, n, dim=0).permute([1, 0]).load(layout)[None, :, :]
-    scale = _along(scales.slice(4 * at, 4, dim=0), n, W)
-    return words, scale, _along(zero_points.slice(4 * at, 4, dim=0), n, W)
+    scale = _along(scales.slice(4 * at, 4, dim=0), n)
+    return words, scale, _along(zero_points.slice(4 * at, 4, dim=0), n)
 
 
 @gluon.jit
-def _times(left, right, acc, S: gl.constexpr, WGMMA: gl.constexpr):
-    if WGMMA:
-        acc = warpgroup_mma(left, right, acc, is_async=True)
-    else:
-        acc = mma_v2(left, right.load(gl.DotOperandLayout(1, S, 2)), acc)
-    return acc
+def _times(left, right, acc, S: gl.constexpr):
+    return mma_v2(left, right.load(gl.DotOperandLayout(1, S, 2)), acc)
 
 
 @gluon.jit
 def add_scores(
     words, query, shift, s,
-    at: gl.constexpr, n: gl.constexpr, S: gl.constexpr, WGMMA: gl.constexpr,
+    at: gl.constexpr, n: gl.constexpr, S: gl.constexpr,
 ):  # fmt: skip
     """Scores moved on by n channels, the at-th of them."""
     low, high = _keys(words[0], words[1], words[2], shift)
     right = query.index(at * n // 64).slice(at * n % 64, n, dim=1).permute([1, 0])
-    return _times(_operand(low, high, n, S), right, s, S, WGMMA)
+    return _times(_operand(low, high, n, S), right, s, S)
 
 
 @gluon.jit
 def add_values(
     words, channel_scales, weights, shift, out_0, out_1,
-    at: gl.constexpr, n: gl.constexpr, S: gl.constexpr, W: gl.constexpr, WGMMA: gl.constexpr,
+    at: gl.constexpr, n: gl.constexpr, S: gl.constexpr,
 ):  # fmt: skip
     """Both outputs moved on by n tokens, the at-th of them."""
     low_0, low_1, high_0, high_1 = _values(
         words[0], words[1], words[2],
-        _across(channel_scales[0], n, W), _across(channel_scales[1], n, W),
-        _across(channel_scales[2], n, W), _across(channel_scales[3], n, W), shift,
+        _across(channel_scales[0], n), _across(channel_scales[1], n),
+        _across(channel_scales[2], n), _across(channel_scales[3], n), shift,
     )  # fmt: skip
     right = weights.slice(at * n, n, dim=1).permute([1, 0])
-    out_0 = _times(_operand(low_0, high_0, n, S), right, out_0, S, WGMMA)
-    return out_0, _times(_operand(low_1, high_1, n, S), right, out_1, S, WGMMA)
+    out_0 = _times(_operand(low_0, high_0, n, S), right, out_0, S)
+    return out_0, _times(_operand(low_1, high_1, n, S), right, out_1, S)
 
 
 @gluon.jit
 def load_scales(
-    record, W: gl.constexpr, A_K: gl.constexpr, Z_K: gl.constexpr, T_K: gl.constexpr,
+    record, A_K: gl.constexpr, Z_K: gl.constexpr, T_K: gl.constexpr,
     C_V: gl.constexpr, A_V: gl.constexpr,
 ):  # fmt: skip
     """All scales of a record of D = 256 and G = 128; the zero points of values lie behind A_V."""
-    layout: gl.constexpr = gl.BlockedLayout([1], [32], [W], [0])
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
     half = record.to(gl.pointer_type(gl.float16), bitcast=True)
     at = gl.arange(0, 256, layout=layout)
     token = gl.arange(0, 128, layout=layout)
@@ -200,38 +196,38 @@ def stage(scales, key_scales, key_zeros, token_scales, channel_scales, value_sca
 
 
 @gluon.jit
-def load_token_scales(staged, S: gl.constexpr, W: gl.constexpr):
+def load_token_scales(staged, S: gl.constexpr):
     """[128] scales of keys, in the order of the rows of scores."""
-    x = staged.load(across_layout(2, W)).reshape([2, 4, 8, 2]).permute([0, 1, 3, 2]).reshape([128])
+    x = staged.load(across_layout(2)).reshape([2, 4, 8, 2]).permute([0, 1, 3, 2]).reshape([128])
     return gl.convert_layout(x, gl.SliceLayout(1, S), assert_trivial=True).to(gl.float32)
 
 
 @gluon.jit
-def load_channel_scales(staged, W: gl.constexpr):
+def load_channel_scales(staged):
     """[2, 32] scales of values: of the lower bytes' first and second code, of the upper ones'."""
-    even, odd = gl.split(staged.load(across_layout(4, W)).reshape([2, 32, 2, 2]))
+    even, odd = gl.split(staged.load(across_layout(4)).reshape([2, 32, 2, 2]))
     low_0, high_0 = gl.split(even)
     low_1, high_1 = gl.split(odd)
     return low_0, low_1, high_0, high_1
 
 
 @gluon.jit
-def weigh(s, m, sums, weights, N: gl.constexpr, W: gl.constexpr):
+def weigh(s, m, sums, weights, N: gl.constexpr):
     """Leave the weights of a tile in shared memory as the right operand of its values."""
     p = gl.exp2(s - m[None, :])
     part = gl.sum(p.reshape([2, 4, 2, 8, N]), 2)
-    sums = sums + gl.convert_layout(part, sum_layout(N, W), assert_trivial=True)
+    sums = sums + gl.convert_layout(part, sum_layout(N), assert_trivial=True)
     p = p.to(gl.float16).reshape([2, 4, 2, 4, 2, N])
     weights.store(p.permute([5, 1, 3, 2, 0, 4]).reshape([N, 128]))
     return sums
 
 
 @gluon.jit
-def rescale(s, m, sums, out_0, out_1, N: gl.constexpr, W: gl.constexpr):
+def rescale(s, m, sums, out_0, out_1, N: gl.constexpr):
     """New maxima of the rows whose weights would grow too large, and what was summed before."""
     seen = gl.max(s, 0)
     m_new = gl.where(seen > m + SLACK, seen, m)
     alpha = gl.exp2(m - m_new)
-    layout: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(1, gl.SliceLayout(2, sum_layout(N, W))))
+    layout: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(1, gl.SliceLayout(2, sum_layout(N))))
     factor = gl.convert_layout(alpha, layout)[None, :][:, None, :][:, :, None, :]
     return m_new, sums * factor, out_0 * alpha[None, :], out_1 * alpha[None, :]
