@@ -68,7 +68,8 @@ def test_the_suites_of_kvarn_are_what_is_asked_for() -> None:
     assert stored == {(1, 2048), (1, 1), (1, 8), (16, 1), (16, 8)}
     for suite in (tile_attention.SUITE, prefill.SUITE, store_pack.SUITE):
         heads = {(c.num_query_heads, c.num_kv_heads, c.head_dim) for c in suite.cases}
-        assert heads == {(24, 4, 256)}
+        # the rotation of the query is attention's: it is in its time
+        assert heads == {(0 if suite is store_pack.SUITE else 24, 4, 256)}
         assert {case.block_size for case in suite.cases} == {128}
         assert set(suite.columns) == set(suite.formats)
 
