@@ -146,10 +146,9 @@ def write_record(
 @triton.jit
 def _balanced(x, size, column, row, again, AXIS: tl.constexpr, MODE: tl.constexpr):
     """The tile times one over its scales in float32, columns first."""
-    x = single(x, again)
     if MODE != "reference":
-        x = x * (1.0 / size)
-    return x * tl.expand_dims(column, AXIS) * tl.expand_dims(row, 1 - AXIS)
+        row = row * (1.0 / size)
+    return single(x, again) * tl.expand_dims(column, AXIS) * tl.expand_dims(row, 1 - AXIS)
 
 
 @triton.jit
