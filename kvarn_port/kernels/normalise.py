@@ -43,13 +43,14 @@ def single(x, again):
 
 
 @triton.jit
-def variance(x, inverse, again, AXIS: tl.constexpr):
-    """The sample variance along AXIS of x times `inverse`, which runs along AXIS; two passes."""
+def variance(x, inverse, unit, again, AXIS: tl.constexpr):
+    """The sample variance along AXIS of x times `inverse`, which runs along AXIS, times `unit`; two
+    passes."""
     COUNT: tl.constexpr = inverse.shape[0]
     inverse = tl.expand_dims(inverse, 1 - AXIS)
     mean = tl.sum(single(x, again) * inverse, AXIS) * (1.0 / COUNT)
     centred = single(x, 2 * again) * inverse - tl.expand_dims(mean, AXIS)
-    return tl.sum(centred * centred, AXIS) * (1.0 / (COUNT - 1))
+    return tl.sum(centred * centred, AXIS) * (unit * (1.0 / (COUNT - 1)))
 
 
 @triton.jit
@@ -63,16 +64,17 @@ def tile_deviation(x, again, AXIS: tl.constexpr):
 
 
 @triton.jit
-def _geometric_mean(variances):
+def _geometric_mean(variances, NATIVE: tl.constexpr):
     """The geometric mean of the deviations that are not 0; infinite without any."""
     is_any = variances > 0.0
-    count = tl.sum(is_any.to(tl.float32), 0)
-    logs = tl.sum(tl.where(is_any, 0.5 * tl.log(tl.where(is_any, variances, 1.0)), 0.0), 0)
-    return tl.where(count > 0.0, tl.exp(logs / tl.maximum(count, 1.0)), float("inf"))
+    logs = tl.where(is_any, tl.log2(tl.where(is_any, variances, 1.0)), 0.0)
+    count, logs = two_sums(is_any.to(tl.float32), logs, 0, NATIVE)
+    return tl.where(count > 0.0, tl.exp2(0.5 * logs / tl.maximum(count, 1.0)), float("inf"))
 
 
 @triton.jit
-def size_of(x, of_columns, of_rows, again, AXIS: tl.constexpr, MODE: tl.constexpr):
+def size_of(x, of_columns, of_rows, again, AXIS: tl.constexpr, MODE: tl.constexpr,
+            NATIVE: tl.constexpr):  # fmt: skip
     """What a tile is divided by before: 1, its deviation, or the usual one of its lines."""
     if MODE == "reference":
         size = 1.0
@@ -80,7 +82,7 @@ def size_of(x, of_columns, of_rows, again, AXIS: tl.constexpr, MODE: tl.constexp
         if MODE == "prescaled":
             size = tile_deviation(x, again, AXIS)
         else:
-            size = tl.minimum(_geometric_mean(of_columns), _geometric_mean(of_rows))
+            size = tl.minimum(_geometric_mean(of_columns, NATIVE), _geometric_mean(of_rows, NATIVE))
         size = tl.where((size > 0.0) & (size < float("inf")), size, 1.0)
     return size
 
@@ -90,6 +92,22 @@ def _step(inverse, found):
     """One over a scale, with a variance taken into it; both within their limits."""
     found = tl.minimum(tl.maximum(found, VARIANCE_MIN), VARIANCE_MAX)
     return tl.minimum(tl.maximum(inverse * tl.rsqrt(found), INVERSE_MIN), INVERSE_MAX)
+
+
+@triton.jit
+def sums(a, b, other_a, other_b):
+    """Two sums, for a reduction in one go."""
+    return a + other_a, b + other_b
+
+
+@triton.jit
+def two_sums(a, b, AXIS: tl.constexpr, NATIVE: tl.constexpr):
+    """The sums of two tensors along an axis."""
+    if NATIVE:
+        a, b = tl.reduce((a, b), AXIS, sums)
+    else:
+        a, b = tl.sum(a, AXIS), tl.sum(b, AXIS)
+    return a, b
 
 
 @triton.jit
@@ -119,9 +137,9 @@ def inverse_scales(x, iterations, again, AXIS: tl.constexpr, MODE: tl.constexpr,
     found = single(x, 7 * again)  # its shape; nothing is read for it
     column = tl.full([found.shape[1 - AXIS]], 1.0, tl.float32)
     row = tl.full([found.shape[AXIS]], 1.0, tl.float32)
-    of_columns = variance(x, row, 3 * again, AXIS)
-    of_rows = variance(x, column, 5 * again, 1 - AXIS)
-    size = size_of(x, of_columns, of_rows, again, AXIS, MODE)
+    of_columns = variance(x, row, 1.0, 3 * again, AXIS)
+    of_rows = variance(x, column, 1.0, 5 * again, 1 - AXIS)
+    size = size_of(x, of_columns, of_rows, again, AXIS, MODE, NATIVE)
     unit = 1.0 / (size * size)  # of variances
     of_columns = of_columns * unit
     of_rows = of_rows * unit
@@ -130,11 +148,11 @@ def inverse_scales(x, iterations, again, AXIS: tl.constexpr, MODE: tl.constexpr,
     kept = 0
     best_column, best_row = column, row
     for turn in range(iterations):
-        column = _step(column, of_columns * column * column)
-        of_rows = variance(x, column, (4 * turn + 7) * again, 1 - AXIS) * unit
+        column = _step(column, of_columns)
+        of_rows = variance(x, column, unit, (4 * turn + 7) * again, 1 - AXIS)
         row = _step(row, of_rows * row * row)
-        of_columns = variance(x, row, (4 * turn + 9) * again, AXIS) * unit
-        now = spread(of_columns * column * column, NATIVE) + spread(of_rows * row * row, NATIVE)
+        of_columns = variance(x, row, unit, (4 * turn + 9) * again, AXIS) * column * column
+        now = spread(of_columns, NATIVE) + spread(of_rows * row * row, NATIVE)
         better = now <= least  # ties too
         least = tl.where(better, now, least)
         kept = tl.where(better, turn + 1, kept)

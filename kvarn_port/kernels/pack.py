@@ -17,7 +17,7 @@ from ..layout import TileLayout
 from ..reference.normalise import DEFAULT_MODE, MODES
 from .normalise import inverse_scales, single, whole
 from .pack_call import check
-from .rotate import grain_bytes
+from .rotate import grain_bytes, overlaps_launches
 from .round_pack import (
     about_middle,
     codes,
@@ -29,9 +29,11 @@ from .round_pack import (
     to_float16,
 )
 
-# Rows of a ring that are read and written at once, in elements: 64 a thread of 8 warps.
-STORED_ELEMENTS = 16384
-REQUESTS_AT_ONCE = 128
+# Rows of a ring that are read and written at once, in elements: 64 a thread of 8 warps; 8 of those
+# of steps of so FEW tokens, whose programs are short: what they cost is the fetch of their code.
+STORED, FEW_STORED, FEW = 16384, 2048, 16
+# Requests looked at together, in each warp: warps need not wait for each other.
+REQUESTS_AT_ONCE = 32
 # A tile of as many is held in registers, 128 a thread of 8 warps; a larger one is read at each use.
 HELD_ELEMENTS = 32768
 ROW_LANES, PART = tl.constexpr(8), tl.constexpr(32)
@@ -71,14 +73,17 @@ def _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, commi
                 D: tl.constexpr, ROWS: tl.constexpr, GRAIN: tl.constexpr):  # fmt: skip
     """Store the last rows of a request's step, as many as its ring has, of one head."""
     dim = tl.arange(0, D)
-    for first in range(tl.maximum(query_len - ring_rows, 0), query_len, ROWS):
+    oldest = tl.maximum(query_len - ring_rows, 0)
+    oldest_row = (committed + oldest) % ring_rows
+    for first in range(oldest, query_len, ROWS):
         i = first + tl.arange(0, ROWS)
         is_row = i < query_len
         token = (start + i).to(tl.int64)
         slot = tl.load(slot_mapping_ptr + token, mask=is_row, other=-1)
         at = rotated_ptr + (token * stride_token)[:, None] + dim[None, :]
         x = tl.load(tl.multiple_of(at, (1, GRAIN)), mask=is_row[:, None], other=0.0)
-        row = ((committed + i) % ring_rows).to(tl.int64) * ring_stride_row
+        row = oldest_row + i - oldest  # less than two rings
+        row = tl.where(row < ring_rows, row, row - ring_rows).to(tl.int64) * ring_stride_row
         at = tl.multiple_of(ring_ptr + row[:, None] + dim[None, :], (1, GRAIN))
         tl.store(at, x, mask=(slot >= 0)[:, None])
 
@@ -95,7 +100,8 @@ def _tile(ring_ptr, rotated_ptr, start, first, committed, ring_rows, ring_stride
     """
     each: tl.constexpr = GROUP // ROW_LANES
     position = first + tl.arange(0, ROW_LANES)[:, None] + tl.arange(0, each)[None, :] * ROW_LANES
-    old = (position % ring_rows).to(tl.int64) * ring_stride_row
+    old = first % ring_rows + position - first  # less than two rings
+    old = tl.where(old < ring_rows, old, old - ring_rows).to(tl.int64) * ring_stride_row
     new = (start + position - committed).to(tl.int64) * stride_token
     row = tl.where(position < committed, ring_ptr + old, rotated_ptr + new)
     part = tl.arange(0, D // PART)[:, None, None] * PART
@@ -208,9 +214,13 @@ def pack_step(
     KEY_TOKEN_SCALE: tl.constexpr, VALUE_CODES: tl.constexpr, VALUE_CHANNEL_SCALE: tl.constexpr,
     VALUE_TOKEN_SCALE: tl.constexpr, VALUE_ZERO_POINT: tl.constexpr,
     MODE: tl.constexpr, HELD: tl.constexpr, ROWS: tl.constexpr, AT_ONCE: tl.constexpr,
-    GRAIN: tl.constexpr, NATIVE: tl.constexpr,
+    GRAIN: tl.constexpr, NATIVE: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
     """Pack the keys (even programs) or the values of a tile of one head, and store their rows."""
+    if OVERLAPS:
+        # every program, before the first access to memory: see tile_hopper_combine.py
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
     head = (tl.program_id(0) // 2).to(tl.int64)
     request, number = _place(
         tl.program_id(1), query_start_ptr, seq_lens_ptr, requests, max_query_len, GROUP, AT_ONCE
@@ -221,7 +231,7 @@ def pack_step(
     query_len = tl.load(query_start_ptr + request + 1) - start
     seq_len = tl.load(seq_lens_ptr + request)
     slot = tl.load(ring_slot_ptr + request).to(tl.int64)
-    if (slot < 0) | (query_len <= 0):
+    if (slot < 0) | (query_len <= 0) | (seq_len <= 0):  # all loaded before the first is waited for
         return
     committed = seq_len - query_len
     tile = committed // GROUP + number
@@ -289,6 +299,8 @@ def pack(
     # n tokens of a request fill (n - 1) // group + 1 tiles at most
     programs = requests + ((tokens - 1) // layout.group if max_query_len > layout.group else 0)
     elements = layout.group * layout.head_dim
+    native = isinstance(pack_step, triton.JITFunction) and torch.version.hip is None
+    overlaps = native and overlaps_launches(tiles.device)
     pack_step[(2 * tiles.shape[1], programs)](
         tiles, *rows, query_start, seq_lens, ring_slot, slot_mapping, *tiles.stride()[:2],
         *(step for x in rows for step in x.stride()[:-1]),
@@ -300,8 +312,8 @@ def pack(
         VALUE_CHANNEL_SCALE=layout.value_channel_scale,
         VALUE_TOKEN_SCALE=layout.value_token_scale, VALUE_ZERO_POINT=layout.value_zero_point,
         MODE=mode, HELD=elements <= HELD_ELEMENTS, AT_ONCE=REQUESTS_AT_ONCE,
-        ROWS=min(STORED_ELEMENTS // layout.head_dim, 128),
+        ROWS=min((FEW_STORED if max_query_len <= FEW else STORED) // layout.head_dim, 128),
         GRAIN=min(grain_bytes(x) for x in rows),
-        NATIVE=isinstance(pack_step, triton.JITFunction) and torch.version.hip is None,
-        num_warps=8 if elements >= HELD_ELEMENTS else 4,
+        NATIVE=native, OVERLAPS=overlaps, num_warps=8 if elements >= HELD_ELEMENTS else 4,
+        **({"launch_pdl": True} if overlaps else {}),
     )  # fmt: skip

@@ -19,6 +19,8 @@ import triton.language as tl
 
 from ..layout import HEAD_DIMS
 
+# Whether this Triton has what lets a kernel start while the one before it ends.
+HAS_WAITS = hasattr(tl.extra.cuda, "gdc_wait")
 FP16_MAX = tl.constexpr(65504.0)
 RUN, LANES = tl.constexpr(8), tl.constexpr(4)  # of 32 channels: those of a thread, and threads
 PRODUCT = tl.constexpr(16)  # rows and columns of the matrix
@@ -208,9 +210,9 @@ def rotate(
         return
     inputs, outputs = [pair[0] for pair in pairs.values()], [pair[1] for pair in pairs.values()]
     native = isinstance(rotate_rows, triton.JITFunction) and torch.version.hip is None
-    # Hopper or newer: others compare no pairs of bfloat16, and start no kernel before another's end
-    hopper = native and torch.cuda.get_device_capability(query.device)[0] >= 9
-    overlaps = hopper and hasattr(tl.extra.cuda, "gdc_wait")
+    # others compare no pairs of bfloat16
+    hopper = native and is_from_hopper_on(query.device)
+    overlaps = hopper and HAS_WAITS
     rotate_rows[(grid,)](
         *inputs, *outputs, *(step for x in (*inputs, *outputs) for step in x.stride()[:2]),
         tokens, query_heads, key_heads,
@@ -219,6 +221,11 @@ def rotate(
         num_warps=2 if head_dim == 512 and query.dtype == torch.float32 else 1,
         **({"launch_pdl": True} if overlaps else {}),
     )  # fmt: skip
+
+
+def is_from_hopper_on(device: torch.device) -> bool:
+    """Return whether a GPU is Hopper or newer: on others no kernel starts before another's end."""
+    return torch.cuda.get_device_capability(device)[0] >= 9
 
 
 def grain_bytes(x: torch.Tensor) -> int:

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from ..reference.tiles import INNER_PART
-from .normalise import ends
+from .normalise import ends, two_sums
 
 STEP_MIN = tl.constexpr(1.0e-10)
 INNER = tl.constexpr(INNER_PART)
@@ -83,25 +83,10 @@ def _levels(apart, inner, AXIS: tl.constexpr):
 
 
 @triton.jit
-def sums(a, b, other_a, other_b):
-    """Two sums, for a reduction in one go."""
-    return a + other_a, b + other_b
-
-
-@triton.jit
-def _two_sums(a, b, AXIS: tl.constexpr, NATIVE: tl.constexpr):
-    if NATIVE:
-        a, b = tl.reduce((a, b), AXIS, sums)
-    else:
-        a, b = tl.sum(a, AXIS), tl.sum(b, AXIS)
-    return a, b
-
-
-@triton.jit
 def about_middle(balanced, middle, AXIS: tl.constexpr, NATIVE: tl.constexpr):
     """The mean of what each row is apart from the middle of its range, and the sum of squares."""
     apart = balanced - tl.expand_dims(middle, AXIS)
-    total, squares = _two_sums(apart, apart * apart, AXIS, NATIVE)
+    total, squares = two_sums(apart, apart * apart, AXIS, NATIVE)
     return total * (1.0 / balanced.shape[AXIS]), squares
 
 
@@ -115,7 +100,7 @@ def fit(balanced, middle, inner, mean, squares, AXIS: tl.constexpr, NATIVE: tl.c
     COUNT: tl.constexpr = balanced.shape[AXIS]
     apart = balanced - tl.expand_dims(middle, AXIS)
     level = _levels(apart, inner, AXIS)
-    total, covariance = _two_sums(level, apart * level, AXIS, NATIVE)
+    total, covariance = two_sums(level, apart * level, AXIS, NATIVE)
     mean_level = total * (1.0 / COUNT)
     squares -= COUNT * mean * mean
     covariance -= COUNT * mean * mean_level
