@@ -36,7 +36,10 @@ STORED, FEW_STORED, FEW = 16384, 2048, 16
 REQUESTS_AT_ONCE = 32
 # A tile of as many is held in registers, 128 a thread of 8 warps; a larger one is read at each use.
 HELD_ELEMENTS = 32768
-ROW_LANES, PART = tl.constexpr(8), tl.constexpr(32)
+# Tokens of a tile that a thread has. More of them are more numbers that a sum over channels hands
+# from warp to warp, each written by one lane of several, behind a branch of its own; fewer are more
+# channels, whose sums go through more lanes.
+TOKENS_OF_A_THREAD = 8
 
 
 @triton.jit
@@ -90,16 +93,18 @@ def _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len, commi
 
 @triton.jit
 def _tile(ring_ptr, rotated_ptr, start, first, committed, ring_rows, ring_stride_row, stride_token,
-          D: tl.constexpr, GROUP: tl.constexpr, GRAIN: tl.constexpr):  # fmt: skip
+          D: tl.constexpr, GROUP: tl.constexpr, LINES: tl.constexpr,
+          GRAIN: tl.constexpr):  # fmt: skip
     """Pointers to the tile that begins at position `first`, in the ring or new rows; `whole` has
     its rows and columns.
 
-    [ROW_LANES, D / PART, GROUP / ROW_LANES, PART]: what is read goes to lanes along the first axis,
-    warps along the second, registers along the third, both along the last. So a sum over a column
-    needs no other warp.
+    [LINES, D / PART, GROUP / LINES, PART]: what is read goes to lanes along the first axis, warps
+    along the second, registers along the third, both along the last, 8 registers and what lanes
+    are left. So a sum over tokens needs no other warp.
     """
-    each: tl.constexpr = GROUP // ROW_LANES
-    position = first + tl.arange(0, ROW_LANES)[:, None] + tl.arange(0, each)[None, :] * ROW_LANES
+    PART: tl.constexpr = 256 // LINES
+    each: tl.constexpr = GROUP // LINES
+    position = first + tl.arange(0, LINES)[:, None] + tl.arange(0, each)[None, :] * LINES
     old = first % ring_rows + position - first  # less than two rings
     old = tl.where(old < ring_rows, old, old - ring_rows).to(tl.int64) * ring_stride_row
     new = (start + position - committed).to(tl.int64) * stride_token
@@ -124,22 +129,23 @@ def write_record(
 ):  # fmt: skip
     """Write the half of a record that is of the keys (AXIS 1) or the values (AXIS 0) in x."""
     size, column, row, _, _, _ = inverse_scales(x, iterations, again, AXIS, MODE, NATIVE)
-    balanced = _balanced(x, size, column, row, again, AXIS, MODE)
+    row = row * (1.0 / size)
+    balanced = _balanced(x, column, row, again, AXIS)
     if (MODE == "fitted") & (BITS == 2):
         middle, inner = inner_part(balanced, 1 - AXIS, NATIVE)
-        balanced = _balanced(x, size, column, row, 2 * again, AXIS, MODE)
+        balanced = _balanced(x, column, row, 2 * again, AXIS)
         mean, squares = about_middle(balanced, middle, 1 - AXIS, NATIVE)
-        balanced = _balanced(x, size, column, row, 3 * again, AXIS, MODE)
+        balanced = _balanced(x, column, row, 3 * again, AXIS)
         low, step = fit(balanced, middle, inner, mean, squares, 1 - AXIS, NATIVE)
-        balanced = _balanced(x, size, column, row, 4 * again, AXIS, MODE)
+        balanced = _balanced(x, column, row, 4 * again, AXIS)
         code = codes_about(balanced, middle, inner, 1 - AXIS)
     else:
         low, step = limits(balanced, BITS, 1 - AXIS, NATIVE)
-        balanced = _balanced(x, size, column, row, 2 * again, AXIS, MODE)
+        balanced = _balanced(x, column, row, 2 * again, AXIS)
         code = codes(balanced, low, step, BITS, 1 - AXIS, NATIVE)
     if AXIS == 1:
         code = tl.trans(code)
-    column, row = 1.0 / column, size / row
+    column, row = 1.0 / column, 1.0 / row
     octets = packed(code, BITS)
     line = tl.arange(0, octets.shape[0]) * octets.shape[1]
     at = record_ptr + CODES + line[:, None] + tl.arange(0, octets.shape[1])[None, :]
@@ -150,10 +156,8 @@ def write_record(
 
 
 @triton.jit
-def _balanced(x, size, column, row, again, AXIS: tl.constexpr, MODE: tl.constexpr):
+def _balanced(x, column, row, again, AXIS: tl.constexpr):
     """The tile times one over its scales in float32, columns first."""
-    if MODE != "reference":
-        row = row * (1.0 / size)
     return single(x, again) * tl.expand_dims(column, AXIS) * tl.expand_dims(row, 1 - AXIS)
 
 
@@ -163,13 +167,13 @@ def _pack(
     is_first, ring_rows, ring_stride_row, stride_token, iterations, again,
     D: tl.constexpr, GROUP: tl.constexpr, BITS: tl.constexpr, AXIS: tl.constexpr,
     CODES: tl.constexpr, ROW_SCALE: tl.constexpr, ZERO_POINT: tl.constexpr,
-    COLUMN_SCALE: tl.constexpr, MODE: tl.constexpr, HELD: tl.constexpr, ROWS: tl.constexpr,
-    GRAIN: tl.constexpr, NATIVE: tl.constexpr,
+    COLUMN_SCALE: tl.constexpr, MODE: tl.constexpr, HELD: tl.constexpr, LINES: tl.constexpr,
+    ROWS: tl.constexpr, GRAIN: tl.constexpr, NATIVE: tl.constexpr,
 ):  # fmt: skip
     """Read a tile, store the rows if this is the first program of its request, write the record."""
     if is_full:
         x = _tile(ring_ptr, rotated_ptr, start, tile * GROUP, committed, ring_rows, ring_stride_row,
-                  stride_token, D, GROUP, GRAIN)  # fmt: skip
+                  stride_token, D, GROUP, LINES, GRAIN)  # fmt: skip
         if HELD:
             x = whole(tl.load(x)).to(tl.float32)
         else:
@@ -213,8 +217,8 @@ def pack_step(
     KEY_CODES: tl.constexpr, KEY_CHANNEL_SCALE: tl.constexpr, KEY_ZERO_POINT: tl.constexpr,
     KEY_TOKEN_SCALE: tl.constexpr, VALUE_CODES: tl.constexpr, VALUE_CHANNEL_SCALE: tl.constexpr,
     VALUE_TOKEN_SCALE: tl.constexpr, VALUE_ZERO_POINT: tl.constexpr,
-    MODE: tl.constexpr, HELD: tl.constexpr, ROWS: tl.constexpr, AT_ONCE: tl.constexpr,
-    GRAIN: tl.constexpr, NATIVE: tl.constexpr, OVERLAPS: tl.constexpr,
+    MODE: tl.constexpr, HELD: tl.constexpr, LINES: tl.constexpr, ROWS: tl.constexpr,
+    AT_ONCE: tl.constexpr, GRAIN: tl.constexpr, NATIVE: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
     """Pack the keys (even programs) or the values of a tile of one head, and store their rows."""
     if OVERLAPS:
@@ -245,7 +249,7 @@ def pack_step(
             rotated_key_ptr + head * k_stride_head, slot_mapping_ptr, start, query_len, committed,
             tile, is_full, number == 0, ring_rows, rk_stride_row, k_stride_token, iterations, again,
             D, GROUP, KEY_BITS, 1, KEY_CODES, KEY_CHANNEL_SCALE, KEY_ZERO_POINT, KEY_TOKEN_SCALE,
-            MODE, HELD, ROWS, GRAIN, NATIVE,
+            MODE, HELD, LINES, ROWS, GRAIN, NATIVE,
         )  # fmt: skip
     else:
         _pack(
@@ -253,7 +257,7 @@ def pack_step(
             rotated_value_ptr + head * v_stride_head, slot_mapping_ptr, start, query_len, committed,
             tile, is_full, number == 0, ring_rows, rv_stride_row, v_stride_token, iterations, again,
             D, GROUP, VALUE_BITS, 0, VALUE_CODES, VALUE_TOKEN_SCALE, VALUE_ZERO_POINT,
-            VALUE_CHANNEL_SCALE, MODE, HELD, ROWS, GRAIN, NATIVE,
+            VALUE_CHANNEL_SCALE, MODE, HELD, LINES, ROWS, GRAIN, NATIVE,
         )  # fmt: skip
 
 
@@ -299,6 +303,7 @@ def pack(
     # n tokens of a request fill (n - 1) // group + 1 tiles at most
     programs = requests + ((tokens - 1) // layout.group if max_query_len > layout.group else 0)
     elements = layout.group * layout.head_dim
+    is_held = elements <= HELD_ELEMENTS
     native = isinstance(pack_step, triton.JITFunction) and torch.version.hip is None
     overlaps = native and overlaps_launches(tiles.device)
     pack_step[(2 * tiles.shape[1], programs)](
@@ -311,7 +316,8 @@ def pack(
         KEY_TOKEN_SCALE=layout.key_token_scale, VALUE_CODES=layout.value_codes,
         VALUE_CHANNEL_SCALE=layout.value_channel_scale,
         VALUE_TOKEN_SCALE=layout.value_token_scale, VALUE_ZERO_POINT=layout.value_zero_point,
-        MODE=mode, HELD=elements <= HELD_ELEMENTS, AT_ONCE=REQUESTS_AT_ONCE,
+        MODE=mode, HELD=is_held, LINES=layout.group // TOKENS_OF_A_THREAD if is_held else 8,
+        AT_ONCE=REQUESTS_AT_ONCE,
         ROWS=min((FEW_STORED if max_query_len <= FEW else STORED) // layout.head_dim, 128),
         GRAIN=min(grain_bytes(x) for x in rows),
         NATIVE=native, OVERLAPS=overlaps, num_warps=8 if elements >= HELD_ELEMENTS else 4,

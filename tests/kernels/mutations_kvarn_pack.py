@@ -99,29 +99,33 @@ MUTATIONS = (
     _mutation(
         "biased-deviation",
         NORMALISE,
-        "AXIS) * (1.0 / (COUNT - 1))\n\n\n@triton.jit\ndef tile",
-        "AXIS) * (1.0 / COUNT)\n\n\n@triton.jit\ndef tile",
+        "AXIS) * (unit * (1.0 / (COUNT - 1)))",
+        "AXIS) * (unit * (1.0 / COUNT))",
     ),
     _mutation(
         "single-pass-variance",
         NORMALISE,
         "    centred = single(x, 2 * again) * inverse - tl.expand_dims(mean, AXIS)\n"
-        "    return tl.sum(centred * centred, AXIS) * (1.0 / (COUNT - 1))",
+        "    return tl.sum(centred * centred, AXIS) * (unit * (1.0 / (COUNT - 1)))",
         "    y = single(x, 2 * again) * inverse\n"
         "    found = tl.sum(y * y, AXIS) - COUNT * mean * mean\n"
-        "    return tl.maximum(found, 0.0) * (1.0 / (COUNT - 1))",
+        "    return tl.maximum(found, 0.0) * (unit * (1.0 / (COUNT - 1)))",
     ),
     _mutation(
         "rows-first",
         NORMALISE,
-        "        column = _step(column, of_columns * column * column)\n"
-        "        of_rows = variance(x, column, (4 * turn + 7) * again, 1 - AXIS) * unit\n"
+        "        column = _step(column, of_columns)\n"
+        "        of_rows = variance(x, column, unit, (4 * turn + 7) * again, 1 - AXIS)\n"
         "        row = _step(row, of_rows * row * row)\n"
-        "        of_columns = variance(x, row, (4 * turn + 9) * again, AXIS) * unit\n",
+        "        of_columns = variance(x, row, unit, (4 * turn + 9) * again, AXIS)"
+        " * column * column\n",
         "        row = _step(row, of_rows * row * row)\n"
-        "        of_columns = variance(x, row, (4 * turn + 9) * again, AXIS) * unit\n"
-        "        column = _step(column, of_columns * column * column)\n"
-        "        of_rows = variance(x, column, (4 * turn + 7) * again, 1 - AXIS) * unit\n",
+        "        of_columns = variance(x, row, unit, (4 * turn + 9) * again, AXIS)"
+        " * column * column\n"
+        "        column = _step(column, of_columns)\n"
+        "        of_rows = variance(x, column, unit, (4 * turn + 7) * again, 1 - AXIS)\n"
+        "        of_columns = variance(x, row, unit, (4 * turn + 9) * again, AXIS)"
+        " * column * column\n",
     ),
     _mutation("ties-refused", NORMALISE, "better = now <= least", "better = now < least"),
     _mutation("last-iteration-kept", NORMALISE, "better = now <= least", "better = now <= 1e30"),
@@ -170,8 +174,8 @@ MUTATIONS = (
     _mutation(
         "usual-deviation-of-columns",
         NORMALISE,
-        "tl.minimum(_geometric_mean(of_columns), _geometric_mean(of_rows))",
-        "_geometric_mean(of_columns)",
+        "tl.minimum(_geometric_mean(of_columns, NATIVE), _geometric_mean(of_rows, NATIVE))",
+        "_geometric_mean(of_columns, NATIVE)",
     ),
     # rounding and packing
     _mutation("step-of-all-codes", ROUND, "((1 << BITS) - 1) * 1.0, tl", "(1 << BITS) * 1.0, tl"),
@@ -200,14 +204,14 @@ MUTATIONS = (
     _mutation(
         "fitted-codes-exchanged",
         ROUND,
-        "tl.where(apart > 0.0, 2 + beyond, 1 - beyond)",
-        "tl.where(apart > 0.0, 3 - beyond, beyond)",
+        "(level + 1.5 + WHOLE)",
+        "(tl.where(level > 0.0, 2.0, -2.0) - level + 1.5 + WHOLE)",
     ),
     _mutation(
         "fitted-middle-is-over",
         ROUND,
-        "tl.where(apart > 0.0, 2 + beyond, 1 - beyond)",
-        "tl.where(apart >= 0.0, 2 + beyond, 1 - beyond)",
+        "tl.where(apart > 0.0, level, -level)",
+        "tl.where(apart >= 0.0, level, -level)",
     ),
     _mutation(
         "fitted-least-squares",
@@ -254,8 +258,8 @@ MUTATIONS = (
     _mutation(
         "ring-row-without-wrap",
         PACK,
-        "(position % ring_rows).to(tl.int64)",
-        "tl.minimum(position, ring_rows - 1).to(tl.int64)",
+        "tl.where(old < ring_rows, old, old - ring_rows)",
+        "tl.minimum(old, ring_rows - 1)",
     ),
     _mutation(
         "tile-of-new-rows",
@@ -272,19 +276,23 @@ MUTATIONS = (
     _mutation(
         "row-of-the-next-position",
         PACK,
-        "((committed + i) % ring_rows)",
-        "((committed + i + 1) % ring_rows)",
+        "(committed + oldest) % ring_rows",
+        "(committed + oldest + 1) % ring_rows",
+    ),
+    _mutation(
+        "rows-without-wrap",
+        PACK,
+        "tl.where(row < ring_rows, row, row - ring_rows)",
+        "tl.minimum(row, ring_rows - 1)",
     ),
     _mutation(
         "first-rows-of-a-long-step",
         PACK,
-        "range(tl.maximum(query_len - ring_rows, 0), query_len, ROWS)",
+        "range(oldest, query_len, ROWS)",
         "range(0, tl.minimum(query_len, ring_rows), ROWS)",
     ),
     _mutation("stores-without-a-page", PACK, "mask=(slot >= 0)[:, None]", "mask=is_row[:, None]"),
-    _mutation(
-        "stores-padded-rows", PACK, "if (slot < 0) | (query_len <= 0):", "if query_len <= 0:"
-    ),
+    _mutation("stores-padded-rows", PACK, "if (slot < 0) | (query_len", "if (query_len"),
     _mutation(
         "packs-without-a-page", PACK, "is_full = last >= 0", "is_full = tile < seq_len // GROUP"
     ),
@@ -323,7 +331,9 @@ MUTATIONS = (
         "_store_scales(record_ptr + ROW_SCALE, row * low)",
     ),
     _mutation("zero-point-unscaled", PACK, "row * low)", "low)"),
-    _mutation("size-not-folded-back", PACK, "size / row", "1.0 / row"),
+    _mutation(
+        "size-not-folded-back", PACK, "1.0 / column, 1.0 / row", "1.0 / column, 1.0 / (row * size)"
+    ),
     _mutation(
         "scales-not-written", PACK, "    _store_scales(record_ptr + COLUMN_SCALE, column)\n", ""
     ),
@@ -341,7 +351,7 @@ MUTATIONS = (
         "    if is_full:\n        x = _tile(",
         "    if is_first:\n"
         "        _store_rows(ring_ptr, rotated_ptr, slot_mapping_ptr, start, query_len,\n"
-        "                    committed, ring_rows, ring_stride_row, stride_token, D, ROWS)\n"
+        "                    committed, ring_rows, ring_stride_row, stride_token, D, ROWS, GRAIN)\n"
         "    if is_full:\n        x = _tile(",
     ),
 )
