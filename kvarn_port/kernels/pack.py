@@ -17,7 +17,7 @@ from ..layout import TileLayout
 from ..reference.normalise import DEFAULT_MODE, MODES
 from .normalise import inverse_scales, single, whole
 from .pack_call import check
-from .rotate import grain_bytes, overlaps_launches
+from .rotate import HAS_WAITS, grain_bytes, is_from_hopper_on
 from .round_pack import (
     about_middle,
     codes,
@@ -29,8 +29,8 @@ from .round_pack import (
     to_float16,
 )
 
-# Rows of a ring that are read and written at once, in elements: 64 a thread of 8 warps; 8 of those
-# of steps of so FEW tokens, whose programs are short: what they cost is the fetch of their code.
+# Rows of a ring that are read and written at once, in elements: 64 a thread of 8 warps, or 8 where
+# queries are of FEW tokens: where no tile is full, a program costs the fetch of its code.
 STORED, FEW_STORED, FEW = 16384, 2048, 16
 # Requests looked at together, in each warp: warps need not wait for each other.
 REQUESTS_AT_ONCE = 32
@@ -38,7 +38,7 @@ REQUESTS_AT_ONCE = 32
 HELD_ELEMENTS = 32768
 # Tokens of a tile that a thread has. More of them are more numbers that a sum over channels hands
 # from warp to warp, each written by one lane of several, behind a branch of its own; fewer are more
-# channels, whose sums go through more lanes.
+# channels, whose sums go through more lanes. Of a tile that is read at each use, 16: fewer spill.
 TOKENS_OF_A_THREAD = 8
 
 
@@ -281,7 +281,8 @@ def pack(
 
     tiles: [num_blocks, num_kv_heads, tile_bytes or more] uint8, blocks and heads any multiple of
         16 bytes apart; bytes past tile_bytes stay
-    ring_keys, ring_values: [slots, ring_rows, num_kv_heads, head_dim] float16, rotated
+    ring_keys, ring_values: [slots, ring_rows, num_kv_heads, head_dim] float16, rotated; ring_rows
+        at least those of a tile
     rotated_key, rotated_value: [tokens, num_kv_heads, head_dim] float16, of this step; finite
     query_start: [requests + 1] int32; seq_lens: [requests] int32, this step's tokens included
     ring_slot: [requests] int32; a request whose slot is negative writes nothing
@@ -305,7 +306,7 @@ def pack(
     elements = layout.group * layout.head_dim
     is_held = elements <= HELD_ELEMENTS
     native = isinstance(pack_step, triton.JITFunction) and torch.version.hip is None
-    overlaps = native and overlaps_launches(tiles.device)
+    overlaps = native and HAS_WAITS and is_from_hopper_on(tiles.device)
     pack_step[(2 * tiles.shape[1], programs)](
         tiles, *rows, query_start, seq_lens, ring_slot, slot_mapping, *tiles.stride()[:2],
         *(step for x in rows for step in x.stride()[:-1]),

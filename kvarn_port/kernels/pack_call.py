@@ -37,6 +37,8 @@ def check(
             f"float16 of shape {axes}, {heads} heads of {layout.head_dim}, the last stride 1, on "
             f"{tiles.device}",
         )
+    rows = ring_keys.shape[1]
+    _expect(rows >= layout.group, f"ring_keys has {rows} rows", f"{layout.group} or more")
     tokens, requests = rotated_key.shape[0], seq_lens.shape[0]
     for name, x, dtype, count in (
         ("query_start", query_start, torch.int32, requests + 1),

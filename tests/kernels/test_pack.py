@@ -61,8 +61,8 @@ def check(step: Step, device: str) -> None:
     # scales-not-written, first-tile-only: bytes that are poison in both, or in neither
     assert torch.equal(one.tiles == other.tiles, written)
     for name in ("ring_keys", "ring_values"):
-        # row-of-the-next-position, first-rows-of-a-long-step, stores-without-a-page,
-        # stores-padded-rows, every-second-request: another row of the ring
+        # row-of-the-next-position, rows-without-wrap, first-rows-of-a-long-step,
+        # stores-without-a-page, stores-padded-rows, every-second-request: another row of the ring
         got, expected = getattr(one, name), getattr(right, name)
         assert torch.equal(got.view(torch.int16), expected.view(torch.int16))
     check_records(step.copy("cpu"), one.tiles, right.tiles, blocks)

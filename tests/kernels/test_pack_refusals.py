@@ -45,6 +45,10 @@ def wrong(step: Step) -> dict[str, tuple[dict[str, Any], str]]:
             f"{where}; expected float16 of shape [slots, ring_rows, num_kv_heads, head_dim], 2 "
             f"heads of 64, the last stride 1, on {where}",
         ),
+        "rings that a tile does not fit into": (
+            {"ring_keys": ring[:, :48], "ring_values": step.ring_values[:, :48]},
+            "ring_keys has 48 rows; expected 64 or more",
+        ),
         "values of other tokens": (
             {"rotated_value": step.rotated_value[:60]},
             f"rotated_value is torch.float16 [60, 2, 64] with strides [128, 64, 1] on {where}; "
