@@ -158,7 +158,8 @@ HOPPER: Mapping[str, tuple[Any, ...]] = {
 def hopper_cases() -> list[TileCase]:
     """Return the calls of the path for Hopper, which show every pair of HOPPER's values.
 
-    And values that are too large before they are multiplied, in few rows and in many.
+    And values that are too large before they are multiplied, in few rows and in many; and few rows
+    of whose splits none is idle on a GPU of 132 multiprocessors.
     """
     return [
         _case(row, row["requests"], "hopper", 3000 + number)
@@ -169,6 +170,8 @@ def hopper_cases() -> list[TileCase]:
             seed=3900 + query_len,
         )
         for query_len in (1, 8)
+    ] + [
+        TileCase((4100,), (1,), head_dim=256, kv_heads=8, ratio=8, path="hopper", seed=3910)
     ]  # fmt: skip
 
 
