@@ -65,6 +65,79 @@ for head_dim in (64, 128, 256):
 """
 
 
+# The kernel for many rows on Hopper, in the same way; each query_len,ratio,causal that is named.
+COMPILE_WIDE = """
+import sys
+from pathlib import Path
+import torch
+from triton import compile
+from triton.backends.compiler import GPUTarget
+from triton.experimental.gluon._runtime import GluonASTSource
+from kvarn_port.kernels import tile_hopper, tile_hopper_wide
+from kvarn_port.kernels.tile_call import TileCall
+from kvarn_port.kernels.verify_plan import Device
+from tests.kernels.run_tile_kernel import scratch_for
+from tests.kernels.tile_caches import make
+from tests.kernels.tile_cases import TileCase
+
+H200 = Device(sm_count=132, shared_bytes=227 << 10, has_tma=True)
+POINTERS = {torch.float16: "*fp16", torch.float32: "*fp32", torch.int32: "*i32"}
+kernel, file = tile_hopper_wide.attend_wide, None
+
+def typed(value):
+    if isinstance(value, torch.Tensor):
+        return POINTERS[value.dtype]
+    if isinstance(value, (int, float)):
+        return "i32" if isinstance(value, int) else "fp32"
+    box = ",".join(map(str, value.block_shape))
+    return f"tensordesc<u8[{box}],{value.layout!r}>"
+
+class Recorded:
+    def __getitem__(self, grid):
+        return self
+
+    def __call__(self, *values, num_warps, launch_pdl, **constants):
+        types, attributes = dict.fromkeys(constants, "constexpr"), {}
+        for place, (value, parameter) in enumerate(zip(values, kernel.params)):
+            types[parameter.name] = typed(value)
+            fixed = parameter.do_not_specialize or parameter.do_not_specialize_on_alignment
+            whole = types[parameter.name][0] == "*" or isinstance(value, int) and value % 16 == 0
+            if whole and not fixed:
+                attributes[place,] = [["tt.divisibility", 16]]
+        source = GluonASTSource(kernel, types, constants, attributes)
+        made = compile(source, GPUTarget("cuda", 90, 32), {"num_warps": num_warps})
+        file.write_bytes(made.asm["cubin"])
+
+tile_hopper_wide.attend_wide = Recorded()
+for words in sys.argv[2:]:
+    query_len, ratio, causal = map(int, words.split(","))
+    case = TileCase((query_len,), (query_len,), head_dim=256, ratio=ratio, causal=bool(causal))
+    call, file = make(case, "cpu").call, Path(sys.argv[1]) / f"{words}.cubin"
+    asked = TileCall(**vars(call), output=call.query, precise=False)
+    tile_hopper.attend(asked, tile_hopper.choose_plan(asked, H200), scratch_for(call))
+"""
+
+
+def test_the_products_of_many_rows_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    """Caught: REGISTERS = (128, 128), which spills, and a wait after each product, which is slow.
+
+    And T times the score's scale beside T itself, for which registers do not suffice.
+    """
+    printed(COMPILE_WIDE, str(tmp_path), "8,6,1", "8,8,0", "64,1,1")
+    files = sorted(tmp_path.glob("*.cubin"))
+    assert len(files) == 3
+    for file in files:
+        code = sass.disassembled(file)
+        found = [operation for operation, _ in sass.instructions(code)]
+        count = {name: sum(one.startswith(name) for one in found) for name in WATCHED}
+        # of tile 0's scores, the next scores and values of a loop, the last values
+        assert count == {"HGMMA": 16 + 16 + 8 + 8, "WARPGROUP.DEPBAR": 4, "STL": 0, "LDL": 0}
+        assert not sass.unwritten(code)
+
+
+WATCHED = ("HGMMA", "WARPGROUP.DEPBAR", "STL", "LDL")
+
+
 @pytest.mark.parametrize("rows", [64, 128])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_address_of_an_operand_is_set(preset: str, rows: int, tmp_path: Path) -> None:

@@ -174,13 +174,13 @@ ROTATE = (
     {**{f"{name}_ptr": "*bf16" for name in ("query", "key", "value")},
      **{f"rotated_{name}_ptr": "*fp16" for name in ("query", "key", "value")}},
 )  # fmt: skip
-# Tiles of 8 rows. Their codes are copied by descriptors, which "cp.async.bulk" reads through.
+# Tiles of 8 rows, and of 48. Codes are copied by descriptors, which "cp.async.bulk" reads through.
 BOX = gl.NVMMASharedLayout(64, 8, rank=4)
 ATTEND = (
     "tile_hopper", "attend_tiles", "GluonASTSource",
     {"RATIO": 6, "ROWS": 6, "N": 8, "M": 16, "A_K": 16384, "Z_K": 16896, "T_K": 17408,
-     "C_V": 25856, "A_V": 26368, "STAGES": 2, "KC": 64, "TC": 64, "W": 4, "WGMMA": False,
-     "CAUSAL": True, "RING_HALVINGS": 2},
+     "C_V": 25856, "A_V": 26368, "STAGES": 2, "KC": 64, "TC": 64, "CAUSAL": True,
+     "RING_HALVINGS": 2},
     {"q_ptr": "*fp16", "tiles_ptr": "*u8", "scale": "fp32",
      "key_desc": f"tensordesc<u8[1,1,256,64],{BOX!r}>",
      "value_desc": f"tensordesc<u8[1,1,128,64],{BOX!r}>",
@@ -188,9 +188,15 @@ ATTEND = (
      **{f"{name}_ptr": "*i32" for name in ("block_table", "query_start", "seq_lens", "ring_slot")},
      **{f"part_{name}_ptr": "*fp32" for name in ("out", "max", "sum")}},
 )  # fmt: skip
+WIDE = (
+    "tile_hopper_wide", "attend_wide", "GluonASTSource",
+    {"RATIO": 6, "ROWS": 48, "RINGS": 2, "RING_ROWS": 32, "CAUSAL": True, "REGISTERS": (112, 112)},
+    ATTEND[4] | {f"{name}_desc": f"tensordesc<u8[1,1,{rows},64],{BOX!r}>"
+                 for name, rows in (("key", 256), ("value", 128), ("scale", 16), ("token", 8))},
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("kernel", [COMBINE, ROTATE, ATTEND], ids=lambda kernel: kernel[1])
+@pytest.mark.parametrize("kernel", [COMBINE, ROTATE, ATTEND, WIDE], ids=lambda kernel: kernel[1])
 def test_a_kernel_that_may_start_early_waits_before_it_reads_or_writes(kernel: tuple) -> None:
     """Caught: a load moved before the wait, or the next kernel let go before it."""
     code = printed(COMPILE.format(kernel=kernel))
@@ -202,5 +208,5 @@ def test_a_kernel_that_may_start_early_waits_before_it_reads_or_writes(kernel: t
     )
     assert found[:2] == ["griddepcontrol.wait", "griddepcontrol.launch_dependents"]
     assert len(found) > 4
-    assert ("cp.async.bulk" in found) == (kernel is ATTEND)
+    assert ("cp.async.bulk" in found) == (kernel in (ATTEND, WIDE))
     assert not any(each.startswith("griddep") for each in found[2:])

@@ -39,10 +39,29 @@ def test_every_row_has_a_place_in_a_tile_of_whole_tokens(query_len: int, ratio: 
 
 
 def test_one_request_fills_an_h200() -> None:
-    """Caught: programs a multiprocessor that do not follow from the warps."""
-    assert (plan(1, 1, 6).splits, plan(1, 8, 6).splits, plan(1, 16, 6).splits) == (66, 33, 16)
+    """Caught: programs a multiprocessor that do not follow from the warps.
+
+    4 KV heads. 6 rows: two programs on each of 132. 48 rows, one on each: 33 a head, of which two
+    have the ring, 32 rows each, and are one split. 96 rows: two tiles of 48, so that each has 16.
+    """
+    assert (plan(1, 1, 6).splits, plan(1, 8, 6).splits, plan(1, 16, 6).splits) == (66, 32, 15)
     # the ring has a split of its own, whatever the batch
     assert plan(256, 8, 6).splits == 2
+
+
+@pytest.mark.parametrize("ratio", [1, 3, 5, 6, 8, 24, 64])
+@pytest.mark.parametrize("query_len", [2, 5, 8, 13, 16, 33, 64])
+def test_programs_of_many_rows_run_all_at_once(query_len: int, ratio: int) -> None:
+    """Caught: programs of the ring that are not taken from the splits, so that some wait."""
+    found = plan(1, query_len, ratio)
+    if found.block_m <= 32:
+        return
+    heads, of_ring = 4 * found.tiles, -(-found.rows // 32)
+    programs = heads * (of_ring + found.splits - 1)
+    if heads * (of_ring + 1) <= 132:
+        assert 132 - heads < programs <= 132
+    else:
+        assert found.splits == 2
 
 
 @pytest.mark.parametrize("most", [1, 8, 67, 256])
