@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from math import log2
 
 import pytest
 
@@ -29,6 +30,8 @@ def hopper_output(
 ) -> torch.Tensor:
     """Return the output of one request that sees all: operands rounded, all else in float64.
 
+    Weights are parts of the row's largest, of which float16 loses more than of that of the tiles
+    until then, which the kernel for many rows takes.
     halve_channels: C in place of A and Z of values
     """
     call, fields, (tiles,) = made.call, made.fields, made.packed
@@ -72,6 +75,36 @@ def test_what_is_rounded_has_the_expected_rms(inputs: str) -> None:
     if inputs != "tiny values":  # their values lose more than these keys
         wrong = hopper_output(made, keys_as=torch.bfloat16).float()
         assert bounds.relative_rms(wrong, exact) > limit
+
+
+@pytest.mark.parametrize("around", [0.0, 300.0, -300.0])
+def test_rounded_exponents_move_a_weight_by_no_more_than_the_bound_has(around: float) -> None:
+    random = torch.Generator().manual_seed(63)
+    shape = (64, 24, 128)  # rows, tiles, tokens
+    token = torch.exp(0.25 * torch.randn(shape, generator=random))
+    scale = 256**-0.5 * log2(torch.e)
+    dots = (around + 30 * torch.randn(shape, generator=random)) / scale / token
+    exact = dots.double() * token.double() * scale
+    weight = many_row_exponents(dots * token, torch.tensor(scale))
+    error = (weight - exact).abs() / bounds.ROUNDOFF[torch.float32]
+    below = exact.amax((1, 2), keepdim=True) - exact
+    own = tile_bounds.OWN_ROUNDINGS * exact.abs()
+    assert (error <= own + tile_bounds.DISTANCE_ROUNDINGS * below).all()
+    # of a score near 0 the maxima move more than it has roundings of its own
+    assert (error > own).any() == (around == 0)
+
+
+def many_row_exponents(scores: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Return weights' base-2 logarithms in float64, their exponents rounded as for many rows.
+
+    scores: [rows, tiles, tokens] float32, times their token's scale; scale: of scores, float32
+    """
+    most = scores.amax(2).cummax(1).values[..., None]
+    weight = (scores * scale - most * scale).double()
+    alpha = ((most[:, :-1] - most[:, 1:]) * scale).double()
+    later = alpha.flip(1).cumsum(1).flip(1)  # of all tiles after one
+    weight[:, :-1] += later
+    return weight + (most[:, -1:] * scale).double()
 
 
 def test_values_whose_codes_pass_float16_before_the_channel_scale_are_finite() -> None:

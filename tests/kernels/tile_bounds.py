@@ -25,6 +25,23 @@ Z/2 and the value's half lose 2⁻²⁵ each: the half of a value 2⁻²⁵ ((co
 twice that, in place of η. A weight loses 2⁻²⁵ of |v|. A key, whose code is 15 at most, loses
 (15 + 1 + 1) 2⁻²⁵ of its half: 34·2⁻²⁵ in place of 6·2⁻²⁵.
 
+All of that is so in both of its kernels. That for more than 32 rows has the same products of halved
+A and Z, its codes being exact as well: 1024 + 16 c over 16 less 64, and 256, 64 or 16 + c less
+that. Its weights are 1 at most, so that what they lose is no more of the largest; they round what
+2^-126 and less would be to 0. In the base of 2 it takes a score to be fl(s T), its weight to be 2
+to the power of fl(fl(fl(s T) σ) - fl(m σ)), and what was summed until the maximum m became m' to be
+2^fl(fl(m - m') σ) of that. With D = the row's largest score less a score, u = 2⁻²⁴:
+
+    T, σ = log2(e)·scale, which is rounded itself, and the product of both   3u·|s|
+    fl(m σ) when the token was seen, and at the end: |m| ≤ |s| + D           2u·(|s| + D)
+    both differences, and the second's product with σ; in the second stage
+    that of the maxima of splits: all of them together D, none counted
+    more than twice                                                          2u·D
+
+5u·|s| is within γ, whose 2·head_dim are the products' and whose 8 are for these; 4u·D comes beside
+it: ε_t += 4u·D_t. For few rows scores themselves are scaled, not m: 3u·|s| and 1u·D. Sums have 16
+roundings for 128 tokens: 8 of products of 16 tokens, one times 2^…, which is right to 2⁻²², 4u.
+
 Float32 outputs are compared in the rotated frame, where an error stays in its channel; 16-bit ones
 as they are, where the bound of each is the mean of all channels' times √D, and u_out·|out| more.
 kvarn.md §13's bound has max ε in place of Σ p·ε, and halves of unit roundoffs.
@@ -45,6 +62,9 @@ from kvarn_port.reference.verify_attention import (
 )
 from tests.kernels.bounds import LOST, ROUNDOFF, Truth
 from tests.kernels.tile_caches import Fields, Made
+
+# Float32 roundings that move a score: of itself, and of how far it is below the largest.
+OWN_ROUNDINGS, DISTANCE_ROUNDINGS = 8, 4
 
 
 @dataclass(frozen=True)
@@ -174,10 +194,14 @@ def _request_truth(
     single = ROUNDOFF[torch.float32]
     u = 4 * single if precise else ROUNDOFF[torch.float16]
     lost = 0.0 if precise else (34 if hopper else 6) * 2.0**-25
-    score_gamma = single * (2 * head_dim + 8)
+    score_gamma = single * (2 * head_dim + OWN_ROUNDINGS)
     moved_by = u * tokens.key_parts + lost * tokens.key_token + score_gamma * tokens.keys.abs()
     epsilon = torch.einsum("qhd,khd->hqk", query.abs(), moved_by.repeat_interleave(ratio, 1))
-    epsilon = epsilon * scale * seen
+    epsilon = epsilon * scale
+    if hopper:
+        below = (weights.amax(2, True) / weights.clamp(min=1e-300)).log()
+        epsilon += DISTANCE_ROUNDINGS * single * below
+    epsilon = epsilon * seen
     spread = (weights * epsilon).sum(2).T[:, :, None]
     moved = weighted_values(weights * epsilon, tokens.values.abs()) + spread * output.abs()
     moved = moved * torch.exp(2 * epsilon.amax(2)).T[:, :, None]

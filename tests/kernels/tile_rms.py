@@ -22,6 +22,8 @@ weights p (their sum 1), scores s, values v of a query row, o its output, in the
   square is Σx²/2 + (Σx)²/3, in whichever order the terms come. Of a score they are q·k. Of values
   they are those of a tile, codes as they are, all of one sign: (Σx)²/3. 32 tokens or more are added
   to the output with four roundings of Σ p|v| at most. exp2 is right to 2⁻²².
+  What else rounds in an exponent, maxima times the score's scale in the path for Hopper, is less
+  than what a score's products do.
 - Rotating back keeps the sum of squares over the channels, so that means over them are all that is
   taken. It rounds log2(D) + 3 times itself; a 16-bit output once more.
 
