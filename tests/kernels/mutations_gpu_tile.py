@@ -200,7 +200,13 @@ MUTATIONS = (
     _mutation(
         "one-key-too-many", RING, "(key < end)[None, :]", "(key <= end)[None, :]", (ALL_SEEN,)
     ),
-    _mutation("ring-shares-overlap", RING, "share * rows", "share * (rows - 1)"),
+    _mutation(
+        "ring-shares-overlap",
+        RING,
+        "share * rows",
+        "share * (rows - 1)",
+        (ALL_SEEN, FEW_RING),
+    ),
     _mutation(
         "ring-shares-rounded-down",
         RING,

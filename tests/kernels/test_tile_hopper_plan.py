@@ -64,6 +64,19 @@ def test_programs_of_many_rows_run_all_at_once(query_len: int, ratio: int) -> No
         assert found.splits == 2
 
 
+@pytest.mark.parametrize(("scale", "reads"), [(0.0625, True), (0.0, True), (-0.0625, False)])
+def test_scores_that_a_scale_turns_over_are_left_to_the_other_path(
+    scale: float, reads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Caught: `softmax_scale >= 0` left out: the largest score is the smallest weight."""
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda _: (9, 0))
+    call = SimpleNamespace(
+        layout=LAYOUT, shape=SimpleNamespace(ratio=6), precise=False, softmax_scale=scale,
+        tiles=SimpleNamespace(is_cuda=True, device="cuda"),
+    )  # fmt: skip
+    assert HOPPER.fits(call, H200) is reads
+
+
 @pytest.mark.parametrize("most", [1, 8, 67, 256])
 @pytest.mark.parametrize("ratio", [1, 6, 8, 64])
 def test_scratch_of_the_maxima_holds_every_plan_within_them(most: int, ratio: int) -> None:
