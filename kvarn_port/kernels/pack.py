@@ -235,7 +235,8 @@ def pack_step(
     query_len = tl.load(query_start_ptr + request + 1) - start
     seq_len = tl.load(seq_lens_ptr + request)
     slot = tl.load(ring_slot_ptr + request).to(tl.int64)
-    if (slot < 0) | (query_len <= 0) | (seq_len <= 0):  # all loaded before the first is waited for
+    # a length is no less than its query: it is asked for so that all four are loaded at once
+    if (slot < 0) | (query_len <= 0) | (seq_len <= 0):
         return
     committed = seq_len - query_len
     tile = committed // GROUP + number

@@ -104,9 +104,10 @@ def fit(balanced, middle, inner, mean, squares, AXIS: tl.constexpr, NATIVE: tl.c
     mean_level = total * (1.0 / COUNT)
     squares -= COUNT * mean * mean
     covariance -= COUNT * mean * mean_level
-    is_fit = covariance > 0.0
+    # codes that are all alike have no step: what is left of their covariance is rounding
+    is_fit = (covariance > 0.0) & (tl.abs(mean_level) < 1.5)
     step = squares / tl.where(is_fit, covariance, 1.0)
-    # the outer codes stay within the row's range; where all codes are alike, nothing is fitted
+    # the outer codes stay within the row's range
     half = inner * (0.5 / INNER)
     step = tl.minimum(step, (half - mean) / tl.where(is_fit, 1.5 - mean_level, 1.0))
     step = tl.minimum(step, (half + mean) / tl.where(is_fit, 1.5 + mean_level, 1.0))

@@ -170,9 +170,22 @@ COMBINE = (
 )  # fmt: skip
 ROTATE = (
     "rotate", "rotate_rows", "ASTSource",
-    {"D": 256, "BLOCK_M": 16, "GRAIN": 16, "LIMIT": 65536.0, "NATIVE": True, "OVERLAPS": True},
+    {"D": 256, "BLOCK_M": 16, "GRAIN": 16, "LIMIT": 65536.0, "NATIVE": True, "HOPPER": True,
+     "OVERLAPS": True},
     {**{f"{name}_ptr": "*bf16" for name in ("query", "key", "value")},
      **{f"rotated_{name}_ptr": "*fp16" for name in ("query", "key", "value")}},
+)  # fmt: skip
+PACK = (
+    "pack", "pack_step", "ASTSource",
+    {"D": 256, "GROUP": 128, "KEY_BITS": 4, "VALUE_BITS": 2, "KEY_CODES": 0,
+     "KEY_CHANNEL_SCALE": 16384, "KEY_ZERO_POINT": 16896, "KEY_TOKEN_SCALE": 17408,
+     "VALUE_CODES": 17664, "VALUE_CHANNEL_SCALE": 25856, "VALUE_TOKEN_SCALE": 26368,
+     "VALUE_ZERO_POINT": 26624, "MODE": "fitted", "HELD": True, "LINES": 16, "ROWS": 8,
+     "AT_ONCE": 32, "GRAIN": 16, "NATIVE": True, "OVERLAPS": True},
+    {"tiles_ptr": "*u8", "slot_mapping_ptr": "*i64",
+     **{f"{name}_ptr": "*i32" for name in ("query_start", "seq_lens", "ring_slot")},
+     **{f"ring_{name}_ptr": "*fp16" for name in ("keys", "values")},
+     **{f"rotated_{name}_ptr": "*fp16" for name in ("key", "value")}},
 )  # fmt: skip
 # Tiles of 8 rows, and of 48. Codes are copied by descriptors, which "cp.async.bulk" reads through.
 BOX = gl.NVMMASharedLayout(64, 8, rank=4)
@@ -196,7 +209,9 @@ WIDE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kernel", [COMBINE, ROTATE, ATTEND, WIDE], ids=lambda kernel: kernel[1])
+@pytest.mark.parametrize(
+    "kernel", [COMBINE, ROTATE, PACK, ATTEND, WIDE], ids=lambda kernel: kernel[1]
+)
 def test_a_kernel_that_may_start_early_waits_before_it_reads_or_writes(kernel: tuple) -> None:
     """Caught: a load moved before the wait, or the next kernel let go before it."""
     code = printed(COMPILE.format(kernel=kernel))
