@@ -8,8 +8,8 @@ the packed tiles, 64 rows a program.
 
 Three warpgroups share the tiles of a program. Two dequantise, one keys and one values, into shared
 memory (tile_hopper_wide_tile.py). The third multiplies: scores [rows, tokens] and outputs [rows,
-channels] by wgmma, weights going from one to the other in registers. The values of one tile are
-multiplied while the weights of the next are computed. Source: kvarn.md 2, 13.
+channels] by wgmma, weights going from one to the other in registers. The scores of a tile and the
+values of the one before are asked for together. Source: kvarn.md 2, 13.
 """
 
 from __future__ import annotations
@@ -162,6 +162,10 @@ def _multiply(query, keys, values, tokens, k_full, k_empty, v_full, v_empty, num
         s = warpgroup_mma_wait(2, deps=[s])
         gl.thread_barrier()
         mbarrier.arrive(k_empty.index(0), count=1)
+        out = warpgroup_mma_wait(0, deps=[out])
+        gl.thread_barrier()
+        mbarrier.arrive(v_empty.index(2 * i % VALUE_HALVES), count=1)
+        mbarrier.arrive(v_empty.index((2 * i + 1) % VALUE_HALVES), count=1)
         s = _scaled(s, tokens.index((i + 1) & 3))
         m_new = gl.maximum(m, _row_maxima(s))
         alpha = gl.exp2((m - m_new) * scale)
@@ -169,10 +173,6 @@ def _multiply(query, keys, values, tokens, k_full, k_empty, v_full, v_empty, num
         p = _power(s * scale - (m * scale)[:, None])
         part = gl.convert_layout(alpha, each, assert_trivial=True)
         sums = sums * part[:, None] + _thread_sums(p)
-        out, first, last = warpgroup_mma_wait(0, deps=[out, first, last])
-        gl.thread_barrier()
-        mbarrier.arrive(v_empty.index(2 * i % VALUE_HALVES), count=1)
-        mbarrier.arrive(v_empty.index((2 * i + 1) % VALUE_HALVES), count=1)
         part = gl.convert_layout(alpha, gl.SliceLayout(1, L), assert_trivial=True)
         out = out * part[:, None]
         first, last = _operands(p, L)
