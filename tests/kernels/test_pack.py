@@ -352,8 +352,7 @@ def test_two_bits_stay_within_the_range_of_their_token(powers: int, mode: str, d
     record = record_of(step)
     channel = halves(record[0], step.layout)[1].column_scale.double()
     balanced, found = lines / channel, dequantise(record, step.layout)[1][0] / channel
-    # fitted-to-codes-alike, by the multiply-add of a GPU: what the rounding of a balanced number
-    # leaves of it is more than none, so that all codes are 3, and no step is the largest
+    # fitted-step-not-cut-above, fitted-step-not-cut-below, fitted-mean-forgotten
     lost = balanced.abs().amax(1, keepdim=True) * 2**-9
     assert (found >= balanced.amin(1, keepdim=True) - lost).all()
     assert (found <= balanced.amax(1, keepdim=True) + lost).all()
